@@ -1,0 +1,110 @@
+"""A live chat with an agent, inside the notebook.
+
+Every public name is importable from here and loaded when it is first used, so that `import chatnb` costs next to
+nothing and loads none of anywidget, SQLAlchemy, anthropic or IPython. The table below says where each name lives.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from chatnb.actions import Action as Action
+    from chatnb.actions import ActionContext as ActionContext
+    from chatnb.actions import Change as Change
+    from chatnb.actions import Identity as Identity
+    from chatnb.actions import action as action
+    from chatnb.actions import action_errors as action_errors
+    from chatnb.agent import Agent as Agent
+    from chatnb.agent import Objects as Objects
+    from chatnb.agent import Variable as Variable
+    from chatnb.agent import Variables as Variables
+    from chatnb.chat import Chat as Chat
+    from chatnb.compare import compare as compare
+    from chatnb.errors import ConnectionNeeded as ConnectionNeeded
+    from chatnb.errors import StopTurn as StopTurn
+    from chatnb.history import Branch as Branch
+    from chatnb.messages import UIMessage as UIMessage
+    from chatnb.models import ActionSpec as ActionSpec
+    from chatnb.models import StepEnd as StepEnd
+    from chatnb.models import Usage as Usage
+    from chatnb.recovery import Interruption as Interruption
+    from chatnb.recovery import Recovery as Recovery
+    from chatnb.recovery import RecoveryDecision as RecoveryDecision
+    from chatnb.turns import ClientTool as ClientTool
+    from chatnb.turns import Compaction as Compaction
+    from chatnb.turns import Debounce as Debounce
+    from chatnb.turns import Outcome as Outcome
+    from chatnb.turns import Pending as Pending
+    from chatnb.turns import Steering as Steering
+    from chatnb.turns import Submission as Submission
+    from chatnb.turns import Turn as Turn
+    from chatnb.turns import TurnError as TurnError
+    from chatnb.turns import Waiting as Waiting
+    from chatnb.widget import ChatWidget as ChatWidget
+
+__version__ = "0.1.0"
+
+# Where each public name lives. The imports above say the same to type checkers; a test keeps the two equal.
+_HOMES = {
+    "chatnb.actions": ("Action", "ActionContext", "Change", "Identity", "action", "action_errors"),
+    "chatnb.agent": ("Agent", "Objects", "Variable", "Variables"),
+    "chatnb.chat": ("Chat",),
+    "chatnb.compare": ("compare",),
+    "chatnb.errors": ("ConnectionNeeded", "StopTurn"),
+    "chatnb.history": ("Branch",),
+    "chatnb.messages": ("UIMessage",),
+    "chatnb.models": ("ActionSpec", "StepEnd", "Usage"),
+    "chatnb.recovery": ("Interruption", "Recovery", "RecoveryDecision"),
+    "chatnb.turns": (
+        "ClientTool",
+        "Compaction",
+        "Debounce",
+        "Outcome",
+        "Pending",
+        "Steering",
+        "Submission",
+        "Turn",
+        "TurnError",
+        "Waiting",
+    ),
+    "chatnb.widget": ("ChatWidget",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "__version__",
+    *sorted(_HOME_OF),
+]
+
+
+def __getattr__(name: str) -> object:
+    """Loads a public name from its home at first use (PEP 562)."""
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The names that exist, loaded or not."""
+    return sorted({*globals(), *__all__})
+
+
+def load_ipython_extension(ipython: InteractiveShell) -> None:
+    """Registers the magics: what `%load_ext chatnb` calls (spec/notebook.md, section 7)."""
+    from chatnb.kernel import magics
+
+    magics.load_ipython_extension(ipython)
+
+
+def unload_ipython_extension(ipython: InteractiveShell) -> None:
+    """Removes the magics and closes nothing: what `%unload_ext chatnb` calls."""
+    from chatnb.kernel import magics
+
+    magics.unload_ipython_extension(ipython)
