@@ -1,0 +1,89 @@
+"""Ids of things, and the identity of this process."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import secrets
+import sys
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import psutil
+
+Kind = Literal["approval", "block", "call", "chat", "incident", "input", "msg", "node", "row", "turn", "view"]
+NewId = Callable[[Kind], str]
+"""Makes an id for a kind of thing. The engine gets one, so that tests can count instead of draw."""
+
+_ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+def random_word(length: int) -> str:
+    """Return `length` random lower-case letters and digits."""
+    return "".join(secrets.choice(_ALPHABET) for _ in range(length))
+
+
+def new_id(kind: Kind) -> str:
+    """Return a new id such as `msg-3f9…` with 16 random characters."""
+    return f"{kind}-{random_word(16)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIdentity:
+    """Who a process is, beyond its pid: pids are used again (spec/recovery.md, section 3).
+
+    Attributes:
+        host: Host name and machine id.
+        pid: The process id.
+        start: On Linux the boot id and the start in ticks since boot, elsewhere the start time in seconds.
+    """
+
+    host: str
+    pid: int
+    start: str
+
+
+def this_process() -> ProcessIdentity:
+    """Return the identity of this process; after a fork the child's own."""
+    pid = os.getpid()
+    return ProcessIdentity(host=_host(), pid=pid, start=start_of(pid) or "unknown")
+
+
+def start_of(pid: int) -> str | None:
+    """Return when a process of this host started, in the form of `ProcessIdentity.start`; None if there is none."""
+    if sys.platform.startswith("linux"):
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        except OSError:
+            return None
+        fields = stat.rpartition(")")[2].split()
+        if fields[0] == "Z":
+            return None
+        return f"{_boot_id()}/{fields[19]}"
+    try:
+        return f"{psutil.Process(pid).create_time():.0f}"
+    except psutil.Error:
+        return None
+
+
+@cache
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return "unknown"
+
+
+@cache
+def _host() -> str:
+    name = platform.node() or "localhost"
+    try:
+        machine = Path("/etc/machine-id").read_text().strip()
+    except OSError:
+        machine = f"{uuid.getnode():x}"
+    return f"{name}/{hashlib.sha256(machine.encode()).hexdigest()[:12]}"

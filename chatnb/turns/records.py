@@ -1,0 +1,204 @@
+"""The small public records of a chat, and the policies that an agent takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from .._json import JsonValue
+from ..errors import ConfigError
+from ..messages import Chunk, FoldChange, UIMessage
+from ..models import Usage
+
+OutcomeStatus = Literal["completed", "applied", "awaiting", "stopped", "skipped", "error"]
+ChatStatus = Literal["ready", "submitted", "streaming", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnError:
+    """Why a turn or an input failed.
+
+    Attributes:
+        stage: Where: `input`, a hook's name, `run`, `model`, `calls`, `action`, `store`, `closed`, `interrupted`.
+        message: "TypeName: first line", at most 500 characters.
+        cause: The exception, live; None after a reopening.
+        code: A code of a closed set where there is one.
+    """
+
+    stage: str
+    message: str
+    cause: BaseException | None = field(default=None, compare=False)
+    code: str | None = None
+
+    @classmethod
+    def of(cls, stage: str, cause: BaseException, code: str | None = None) -> TurnError:
+        """Make the record of an exception."""
+        first = str(cause).strip().splitlines()[0] if str(cause).strip() else ""
+        text = f"{type(cause).__name__}: {first}" if first else type(cause).__name__
+        return cls(stage, text[:500], cause, code if code is not None else getattr(cause, "code", None))
+
+    def to_json(self) -> JsonValue:
+        """Return what is stored: all but the cause."""
+        return {"stage": self.stage, "message": self.message, "code": self.code}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """One call that waits for a person.
+
+    Attributes:
+        kind: `"approval"` or `"client-tool"`.
+        id: The approval id; for a client tool the tool call id.
+        args: All arguments, as they are bound to the hash.
+        hash: The hash of the prepared call (spec/actions.md, 3.5); None for a client tool.
+    """
+
+    kind: Literal["approval", "client-tool"]
+    id: str
+    tool_call_id: str
+    action: str
+    title: str
+    args: JsonValue
+    hash: str | None
+    message_id: str
+    asked_at: datetime | None = None
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """One input that waits for its slot. `text` is cut at 80 characters."""
+
+    id: str
+    kind: str
+    text: str
+    arrival: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of an input (spec/turns.md, section 1)."""
+
+    status: OutcomeStatus
+    message: UIMessage | None = None
+    pending: tuple[Pending, ...] = ()
+    usage: Usage | None = None
+    error: TurnError | None = None
+    turn: int | None = None
+    finish_reason: str | None = None
+    steps: int = 0
+
+    @property
+    def text(self) -> str:
+        """The answer's text; empty when there is none."""
+        return self.message.text if self.message is not None else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Debounce:
+    """Wait until a chat is quiet for `seconds` before an overlapping send runs."""
+
+    seconds: float = 0.75
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.seconds, int | float) and math.isfinite(self.seconds) and self.seconds > 0):
+            raise ConfigError("Debounce(seconds): seconds must be a finite number above 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Steering:
+    """Take messages that arrive while a turn runs into that turn (spec/turns.md, section 8)."""
+
+    should_inject: Callable[[Any], bool | Awaitable[bool]]
+    prepare: Callable[[Any], Any] | None = None
+    on_received: Callable[[Any], Any] | None = None
+    on_injected: Callable[[Any], Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """Replace the older part of the model's view by a summary (spec/turns.md, section 8)."""
+
+    should_compact: Callable[[Any], bool | Awaitable[bool]]
+    summarize: Callable[[Any], str | Awaitable[str]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTool:
+    """A tool that runs in the page or is answered by a person (spec/widget.md, 5.5)."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    js: str | None = None
+    form: bool | dict[str, Any] | None = None
+
+    def to_json(self) -> JsonValue:
+        """Return what is stored with an input: never the `js`."""
+        return {"name": self.name, "description": self.description, "parameters": self.parameters}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallView:
+    """The transient state of a running call, for views."""
+
+    tool_call_id: str
+    phase: Literal["waiting", "busy", "running", "done"]
+    progress: Mapping[str, JsonValue] | None = None
+    log: tuple[Mapping[str, JsonValue], ...] = ()
+    duration_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatState:
+    """Everything a view shows, as of one moment; made on the runtime between two chunks.
+
+    Attributes:
+        messages: The chain with the unfinished message; unchanged messages are the same objects as before.
+        streaming_id: The id of the message that is being written, or None.
+        own: The id of the origin (a widget) whose input the running turn answers; `"chat"` for Python, None when idle.
+        branches: Per message id its sibling index (from 0) and count, where there is more than one.
+        tool_phase: Call ids of client tools that are being worked on.
+    """
+
+    messages: tuple[UIMessage, ...] = ()
+    status: ChatStatus = "ready"
+    is_tool_continuation: bool = False
+    is_recovering: bool = False
+    error: TurnError | None = None
+    pending: tuple[Pending, ...] = ()
+    queue: tuple[Waiting, ...] = ()
+    usage: Mapping[str, JsonValue] | None = None
+    interruption: Any = None
+    restorable: tuple[Any, ...] = ()
+    can_undo: bool = False
+    can_redo: bool = False
+    streaming_id: str | None = None
+    own: str | None = None
+    branches: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    calls: Mapping[str, CallView] = field(default_factory=dict)
+    tool_phase: frozenset[str] = frozenset()
+    closed: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """One published change. Listeners get them on the runtime, in order, and take the rest from `ChatState`.
+
+    Attributes:
+        kind: `"chunk"`: `change` happened to message `message_id` (`chunk` is what was sent; for transient data
+            `change` is None). `"history"`: the chain changed otherwise. `"state"`: status, flags, error, usage.
+            `"pending"`, `"queue"`: those lists. `"call"`: `tool_call_id`'s CallView. `"notice"`: `notice`.
+            `"change"`: kernel data changed, `data` is a `Change` in wire form. `"settled"`: a turn or chat action ended.
+    """
+
+    kind: Literal["chunk", "history", "state", "pending", "queue", "call", "notice", "change", "settled", "closed"]
+    message_id: str | None = None
+    change: FoldChange | None = None
+    chunk: Chunk | None = None
+    tool_call_id: str | None = None
+    notice: Mapping[str, JsonValue] | None = None
+    data: JsonValue = None
