@@ -1,0 +1,242 @@
+"""A notebook that is open in the browser, driven as a person would and through the application's own commands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.jupyter_server import JupyterServer
+
+SHOTS = Path(__file__).with_name("shots")
+KERNEL_MILLISECONDS = 60_000
+CELL_MILLISECONDS = 60_000
+# What a cell calls to leave a mark that the test can read: outputs are drawn anew by the page, a file is not.
+EFFECT = """
+import json as _json
+def effect(**values):
+    with open("effects.jsonl", "a", encoding="utf-8") as file:
+        file.write(_json.dumps(values) + "\\n")
+"""
+_CURRENT = "window.jupyterapp.shell.currentWidget"
+
+
+class NotebookPage:
+    """One notebook in one page.
+
+    Args:
+        page: A fresh page of the browser.
+        server: The server that has the notebook.
+        path: The notebook's file, below the server's folder.
+    """
+
+    def __init__(self, page: Page, server: JupyterServer, path: Path) -> None:
+        self.page, self.path = page, path
+        self._server = server
+        page.on("dialog", lambda dialog: dialog.accept())  # "leave this page?"
+
+    # --- the notebook ---
+
+    def open(self) -> NotebookPage:
+        """Opens the notebook and waits for its kernel."""
+        relative = self.path.relative_to(self._server.files).as_posix()
+        place = f"/lab/tree/{relative}?reset" if self._server.app == "lab" else f"/notebooks/{relative}"
+        self.page.goto(self._server.url + place)
+        self._wait_for_kernel()
+        return self
+
+    def reload(self) -> None:
+        """Reloads the page as it was last saved, and waits for the kernel, which went on meanwhile."""
+        self.page.reload()
+        self._wait_for_kernel(idle=False)
+
+    def save(self) -> None:
+        """Saves the notebook and waits until it is on disk."""
+        self._command("docmanager:save")
+        self.page.wait_for_function(f"() => !{_CURRENT}.context.model.dirty")
+
+    def restart_kernel(self) -> None:
+        """Restarts the kernel, as the menu does after its question, and waits until it is idle."""
+        self.page.evaluate(f"async () => {{ await {_CURRENT}.sessionContext.session.kernel.restart(); return null; }}")
+        self._wait_for_kernel()
+
+    def interrupt_kernel(self) -> None:
+        """Interrupts the kernel, as the stop button of the toolbar does."""
+        self.page.evaluate(
+            f"async () => {{ await {_CURRENT}.sessionContext.session.kernel.interrupt(); return null; }}"
+        )
+
+    def shut_down(self) -> None:
+        """Ends the kernel and closes the page."""
+        self.page.evaluate(f"async () => {{ await {_CURRENT}?.sessionContext?.shutdown(); return null; }}")
+        self.page.close()
+
+    def _wait_for_kernel(self, *, idle: bool = True) -> None:
+        # Raised to the first cell of the notebook: Lab draws its shell long before the document is there.
+        self.page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=KERNEL_MILLISECONDS)
+        state = "kernel?.status === 'idle'" if idle else "kernel"
+        self.page.wait_for_function(
+            f"""() => {{
+                const kernel = {_CURRENT}?.sessionContext?.session?.kernel;
+                return kernel?.connectionStatus === 'connected' && {state};
+            }}""",
+            timeout=KERNEL_MILLISECONDS,
+        )
+
+    # --- cells ---
+
+    def run_all(self, *, wait: bool = True) -> None:
+        """Runs all cells, and waits until the last has ended."""
+        self._command("notebook:run-all-cells")
+        if wait:
+            for index in range(self._count_of_cells()):
+                self.wait_for_cell(index)
+
+    def run_cell(self, index: int, *, wait: bool = True) -> None:
+        """Runs the cell at an index, counted from 0."""
+        self.page.evaluate(
+            f"""index => {{
+                const notebook = {_CURRENT}.content;
+                notebook.deselectAll();
+                notebook.activeCellIndex = index;
+                const model = notebook.widgets[index].model;
+                if (model.type === 'code') model.executionCount = null;
+            }}""",
+            index,
+        )
+        self._command("notebook:run-cell")
+        if wait:
+            self.wait_for_cell(index)
+
+    def wait_for_cell(self, index: int, *, timeout: float = CELL_MILLISECONDS) -> None:
+        """Waits until a cell has ended; Markdown cells have at once."""
+        self.page.wait_for_function(
+            f"""index => {{
+                const cell = {_CURRENT}.content.widgets[index];
+                if (cell.model.type !== 'code') return true;
+                const count = cell.model.executionCount;
+                return count != null && !cell.node.querySelector('.jp-InputPrompt')?.textContent.includes('*');
+            }}""",
+            arg=index,
+            timeout=timeout,
+        )
+
+    def cell(self, index: int) -> Locator:
+        """The cell at an index, as the page shows it."""
+        return self.page.locator(f".jp-Cell[data-windowed-list-index='{index}'], .jp-Notebook .jp-Cell").nth(index)
+
+    def cell_sources(self) -> list[str]:
+        """The text of every cell, as the page holds it."""
+        sources: list[str] = self.page.evaluate(
+            f"() => {_CURRENT}.content.widgets.map(cell => cell.model.sharedModel.getSource())"
+        )
+        return sources
+
+    def cell_outputs(self, index: int) -> str:
+        """The outputs of a cell as JSON text: to look for texts and types in."""
+        outputs = self.page.evaluate(f"index => {_CURRENT}.content.widgets[index].model.outputs.toJSON()", index)
+        return json.dumps(outputs)
+
+    def _count_of_cells(self) -> int:
+        count: int = self.page.evaluate(f"() => {_CURRENT}.content.widgets.length")
+        return count
+
+    def _command(self, name: str) -> None:
+        # The command's own value may be a live object, which can't leave the page.
+        self.page.evaluate("async name => { await window.jupyterapp.commands.execute(name); return null; }", name)
+
+    # --- the panel, by the roles of spec/widget.md, section 5 ---
+
+    def panel(self, index: int = 0) -> Panel:
+        """The panel at an index among those of the page, when it is connected."""
+        root = self.page.locator(".chatnb-view").nth(index)
+        expect(root).to_have_attribute("data-connection", "live", timeout=20_000)
+        return Panel(root)
+
+    # --- effects and pictures ---
+
+    def effects(self) -> list[dict[str, Any]]:
+        """What the cells' `effect(...)` calls have left so far."""
+        path = self.path.with_name("effects.jsonl")
+        if not path.exists():
+            return []
+        return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+    def wait_for_effect(self, wanted: Callable[[dict[str, Any]], bool], *, timeout: float = 30) -> dict[str, Any]:
+        """Waits until an effect is there that meets a condition, and returns it."""
+        for _ in range(int(timeout * 20)):
+            for effect in self.effects():
+                if wanted(effect):
+                    return effect
+            # Playwright's own wait: it lets the page's events through.
+            self.page.wait_for_timeout(50)
+        raise AssertionError(f"no such effect in {timeout} s; there are {self.effects()}")
+
+    def shot(self, name: str) -> None:
+        """Saves a picture of the page under `tests/browser/shots/`."""
+        SHOTS.mkdir(exist_ok=True)
+        self.page.screenshot(path=SHOTS / f"{name}-{self._server.app}.png")
+
+
+class Panel:
+    """A drawn chat panel, with the controls that a person finds by their roles and names."""
+
+    def __init__(self, root: Locator) -> None:
+        self.root = root
+        self.box = root.get_by_role("textbox", name="Message", exact=True)
+        self.send_button = root.get_by_role("button", name="Send", exact=True)
+        self.stop_button = root.get_by_role("button", name="Stop", exact=True)
+        self.log = root.get_by_role("log", name="Conversation")
+        self.articles = root.get_by_role("article")
+        self.cards = root.locator("[data-tool-call-id]")
+
+    def send(self, text: str) -> None:
+        """Types a text and presses Enter."""
+        self.box.click()
+        self.box.fill(text)
+        self.box.press("Enter")
+
+    def message(self, role: str, index: int = -1) -> Locator:
+        """The message at an index among those of a role, by default the last."""
+        of_role = self.root.locator(f"article[data-role='{role}']")
+        return of_role.last if index == -1 else of_role.nth(index)
+
+    def wait_for_status(self, status: str, *, timeout: float = 30_000) -> None:
+        """Waits until the panel shows a status: ready, submitted, streaming or error."""
+        expect(self.root).to_have_attribute("data-status", status, timeout=timeout)
+
+    def texts_while_streaming(self, role: str = "assistant", *, wanted: int = 3) -> list[str]:
+        """Watches the last message of a role until its text has changed `wanted` times, and returns these texts."""
+        message = self.message(role)
+        message.wait_for()
+        texts: list[str] = []
+        while len(texts) < wanted:
+            before = texts[-1] if texts else ""
+            self.root.page.wait_for_function(
+                """([node, before]) => node.textContent.trim() && node.textContent !== before""",
+                arg=[message.element_handle(), before],
+                timeout=20_000,
+            )
+            texts.append(message.text_content() or "")
+        return texts
+
+
+def write_notebook(path: Path, cells: Sequence[str]) -> Path:
+    """Writes a notebook of code cells; a text that begins with `#md` becomes a Markdown cell."""
+    made = [
+        nbformat.v4.new_markdown_cell(text[3:].strip())
+        if text.startswith("#md")
+        else nbformat.v4.new_code_cell(text.strip())
+        for text in cells
+    ]
+    for number, cell in enumerate(made):
+        cell["id"] = f"cell-{number}"
+    notebook = nbformat.v4.new_notebook(cells=made)
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook, path)
+    return path
