@@ -1,0 +1,151 @@
+"""`chatnb lab`: copies the tour and opens JupyterLab on its first notebook (spec/notebook.md, section 11)."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from types import FrameType
+
+from chatnb.errors import ConfigError, MissingExtraError
+
+FIRST = "01_first_chat.ipynb"
+_PACKAGE = Path(__file__).resolve().parents[1]
+_STOP_SECONDS = 10
+
+
+def tour_folder() -> Path:
+    """Where the tour's notebooks are: in the installed package, else beside it in a checkout.
+
+    Raises:
+        ConfigError: Neither is there.
+    """
+    for folder in (_PACKAGE / "_tour", _PACKAGE.parent / "notebooks"):
+        if (folder / FIRST).is_file():
+            return folder
+    raise ConfigError("This installation has no tour. Install chatnb from a wheel or a checkout of its repository.")
+
+
+def tour_files(tour: Path) -> Iterator[Path]:
+    """The notebooks and their data, as paths relative to the tour's folder."""
+    for path in sorted([*tour.glob("*.ipynb"), *tour.glob("data/**/*")]):
+        if path.is_file():
+            yield path.relative_to(tour)
+
+
+def copy_tour(tour: Path, folder: Path) -> list[Path]:
+    """Copies the tour into a folder. A file that is there already stays as it is.
+
+    Args:
+        tour: What `tour_folder` found.
+        folder: Where to; made if it is missing.
+
+    Returns:
+        The files, relative to the folder, that differ from the tour's and were kept.
+    """
+    kept = []
+    for name in tour_files(tour):
+        target = folder / name
+        if not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(tour / name, target)
+        elif target.read_bytes() != (tour / name).read_bytes():
+            kept.append(name)
+    return kept
+
+
+def lab_command(folder: Path, *, browser: bool = True, port: int | None = None) -> list[str]:
+    """The command that starts JupyterLab in this Python on the first notebook.
+
+    Args:
+        folder: The server's root folder.
+        browser: Whether a browser is opened.
+        port: The port, which must be free; by default JupyterLab looks for one.
+    """
+    command = [sys.executable, "-m", "jupyterlab", "--ServerApp.ip=127.0.0.1"]
+    command += [f"--ServerApp.root_dir={folder}", f"--LabApp.default_url=/lab/tree/{FIRST}"]
+    if not browser:
+        command.append("--no-browser")
+    if port is not None:
+        command += [f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        # In a container people are root; JupyterLab would refuse. It listens on this machine alone, with a token.
+        command.append("--allow-root")
+    return command
+
+
+def open_lab(folder: Path, *, browser: bool = True, port: int | None = None) -> int:
+    """Runs JupyterLab until it ends or until Ctrl-C, which ends both.
+
+    Args:
+        folder: The server's root folder.
+        browser: Whether a browser is opened.
+        port: The port, which must be free; by default JupyterLab looks for one.
+
+    Returns:
+        The exit code: JupyterLab's own, or 0 after Ctrl-C.
+
+    Raises:
+        MissingExtraError: JupyterLab is not installed.
+    """
+    if find_spec("jupyterlab") is None:
+        raise MissingExtraError('The tour opens in JupyterLab, which is missing: pip install "chatnb[lab]"')
+    environment = {
+        **os.environ,
+        # Not on the command line, which other users of this machine can read.
+        "JUPYTER_TOKEN": secrets.token_hex(24),
+        # The kernel is the one of this Python, even if the user's own folder has another of that name.
+        "JUPYTER_PREFER_ENV_PATH": "1",
+    }
+    return _run_until_interrupted(lab_command(folder, browser=browser, port=port), environment)
+
+
+def _run_until_interrupted(command: Sequence[str], environment: dict[str, str]) -> int:
+    """Runs a program out of reach of the terminal's Ctrl-C, at which JupyterLab would ask a question, and ends it."""
+    with _interrupted_by_signals():
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+            process_group=None if os.name == "nt" else 0,
+        )
+        try:
+            return int(process.wait())
+        except KeyboardInterrupt:
+            return 0
+        finally:
+            _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(_STOP_SECONDS)
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def _interrupted_by_signals() -> Iterator[None]:
+    """Treats the end of the terminal and `kill` like Ctrl-C, also where a parent had told us to ignore it."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    former = {number: signal.signal(number, interrupt) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)

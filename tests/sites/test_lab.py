@@ -1,0 +1,139 @@
+"""`chatnb lab` (spec/notebook.md, section 11)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+
+import pytest
+from click.testing import CliRunner
+
+from chatnb.sites import lab
+from chatnb.sites.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def tour(tmp_path: Path) -> Path:
+    folder = tmp_path / "tour"
+    (folder / "data").mkdir(parents=True)
+    (folder / lab.FIRST).write_text("one", "utf-8")
+    (folder / "02_more.ipynb").write_text("two", "utf-8")
+    (folder / "data" / "sales.csv").write_text("a,b", "utf-8")
+    (folder / "nbval.cfg").write_text("for tests", "utf-8")
+    return folder
+
+
+class TestCopy:
+    """The tour is copied, and what a person changed stays."""
+
+    def test_notebooks_and_their_data_are_copied(self, tour: Path, tmp_path: Path) -> None:
+        assert lab.copy_tour(tour, tmp_path / "new") == []
+        names = {path.relative_to(tmp_path / "new").as_posix() for path in (tmp_path / "new").rglob("*.*")}
+        assert names == {lab.FIRST, "02_more.ipynb", "data/sales.csv"}
+
+    def test_a_changed_file_is_never_overwritten(self, tour: Path, tmp_path: Path) -> None:
+        """`chatnb lab` never overwrites a changed file; a lost one comes back."""
+        lab.copy_tour(tour, tmp_path / "new")
+        (tmp_path / "new" / lab.FIRST).write_text("mine", "utf-8")
+        (tmp_path / "new" / "02_more.ipynb").unlink()
+        assert lab.copy_tour(tour, tmp_path / "new") == [Path(lab.FIRST)]
+        assert (tmp_path / "new" / lab.FIRST).read_text("utf-8") == "mine"
+        assert (tmp_path / "new" / "02_more.ipynb").read_text("utf-8") == "two"
+
+    def test_the_tour_of_a_checkout_is_found(self) -> None:
+        assert lab.tour_folder() == ROOT / "notebooks"
+
+
+class TestCommand:
+    """What is started, and what is said when it can't be."""
+
+    def test_listens_on_this_machine_alone(self) -> None:
+        command = lab.lab_command(Path("here"), browser=False, port=8999)
+        assert "--ServerApp.ip=127.0.0.1" in command
+        assert {"--no-browser", "--ServerApp.port=8999", "--ServerApp.root_dir=here"} <= set(command)
+        assert f"--LabApp.default_url=/lab/tree/{lab.FIRST}" in command
+
+    def test_no_token_is_on_the_command_line(self) -> None:
+        assert not [part for part in lab.lab_command(Path("here")) if "token" in part]
+
+    def test_without_jupyterlab_the_command_to_install_is_named(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        """No JupyterLab: exit code 1 and `pip install "chatnb[lab]"`."""
+        monkeypatch.setattr(lab, "find_spec", lambda name: None)
+        result = CliRunner().invoke(main, ["lab", str(tmp_path / "new")])
+        assert result.exit_code == 1
+        assert 'pip install "chatnb[lab]"' in result.stderr
+
+    def test_a_kept_file_is_named(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setattr(lab, "open_lab", lambda folder, **options: 0)
+        for expected in ("", f"Kept your own {tmp_path / 'new' / lab.FIRST}.\n"):
+            result = CliRunner().invoke(main, ["lab", str(tmp_path / "new")])
+            assert (result.exit_code, result.output) == (0, expected)
+            (tmp_path / "new" / lab.FIRST).write_text("mine", "utf-8")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are of another kind there")
+class TestServer:
+    """A real JupyterLab, on 127.0.0.1, with a token, that ends with the command."""
+
+    @pytest.fixture
+    def running(self, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "JUPYTERLAB_SETTINGS_DIR")
+        own = {name: str(tmp_path / name.lower()) for name in names}
+        command = [sys.executable, "-c", "from chatnb.sites.cli import main; main()", "lab", str(tmp_path / "tour")]
+        with (tmp_path / "log").open("wb") as log:
+            process = subprocess.Popen(
+                [*command, "--no-browser", "--port", str(port)],
+                env={**os.environ, **own, "PYTHONPATH": str(ROOT)},
+                stdout=log,
+                stderr=log,
+            )
+        yield process, port
+        process.kill()
+        process.wait()
+
+    def test_lives_and_ends(self, running: tuple[subprocess.Popen[bytes], int], tmp_path: Path) -> None:
+        """JupyterLab serves the copied tour behind a token; Ctrl-C ends both."""
+        process, port = running
+        url = f"http://127.0.0.1:{port}/api"
+        self.wait_until_it_answers(process, url, tmp_path / "log")
+        with pytest.raises(urllib.error.HTTPError, match="403") as refused:
+            urllib.request.urlopen(f"{url}/contents", timeout=5)
+        refused.value.close()
+        [runtime] = (tmp_path / "jupyter_runtime_dir").glob("jpserver-*.json")
+        server = json.loads(runtime.read_text("utf-8"))
+        request = urllib.request.Request(f"{url}/contents", headers={"Authorization": f"token {server['token']}"})
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            names = {entry["name"] for entry in json.load(answer)["content"]}
+        assert lab.FIRST in names
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+        with pytest.raises(ProcessLookupError):
+            os.kill(server["pid"], 0)
+
+    @staticmethod
+    def wait_until_it_answers(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+        pause = Event()
+        for _ in range(600):
+            assert process.poll() is None, log.read_text("utf-8", "replace")
+            try:
+                with urllib.request.urlopen(url, timeout=2):
+                    return
+            except (urllib.error.URLError, ConnectionError, TimeoutError):
+                pause.wait(0.1)
+        raise AssertionError(log.read_text("utf-8", "replace"))
