@@ -173,7 +173,7 @@ def without_node(folder: Path) -> str:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links to programs need rights there")
-@pytest.mark.skipif(not (ROOT / "widgets" / "package.json").is_file(), reason="installed without its sources")
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="what belongs to the sources is asked of git")
 class TestDistributions:
     """C43 of notebook.md: given a PATH without node, the wheel holds the bundle; so does the sdist."""
 
