@@ -113,3 +113,15 @@ class Model(Protocol):
             ModelError: The step failed. Other exceptions are wrapped by `stream_step`.
         """
         ...
+
+
+EPHEMERAL_OPTIONS: Mapping[str, Any] = {"chatnb": {"ephemeral": True}}
+"""`providerOptions` of a content item that belongs to one request alone, such as the list of variables: no model marks
+it for its cache, the offline model does not take it for the user's words, and recordings leave it out."""
+
+
+def is_ephemeral(item: Any) -> bool:
+    """Whether a content item carries `EPHEMERAL_OPTIONS`."""
+    options = item.get("providerOptions") if isinstance(item, Mapping) else None
+    own = options.get("chatnb") if isinstance(options, Mapping) else None
+    return isinstance(own, Mapping) and own.get("ephemeral") is True

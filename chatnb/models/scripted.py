@@ -8,7 +8,7 @@ import json
 import re
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, TypeAlias
 
 from chatnb.errors import ConfigError, ScriptExhaustedError
@@ -37,6 +37,7 @@ class Reply:
     """
 
     text: str = ""
+    _: KW_ONLY
     reasoning: str = ""
     calls: Sequence[Call] = ()
     delay: float = 0.0
@@ -59,12 +60,7 @@ class Reply:
 
 
 Step: TypeAlias = (
-    str
-    | Reply
-    | Sequence[StepItem]
-    | BaseException
-    | type[BaseException]
-    | Callable[[Any], "Step | Awaitable[Step]"]
+    str | Reply | Sequence[StepItem] | BaseException | type[BaseException] | Callable[[Any], "Step | Awaitable[Step]"]
 )
 
 
