@@ -7,9 +7,15 @@ spec/messages.md, sections 1 to 8.
 
 from __future__ import annotations
 
+from chatnb.messages.autosend import (
+    current_step,
+    is_complete_with_approval_responses,
+    is_complete_with_tool_calls,
+)
 from chatnb.messages.chunk_schema import check_emittable, validate_chunk
 from chatnb.messages.chunks import Chunk
-from chatnb.messages.fold import Fold
+from chatnb.messages.edits import decide_call, settle_call
+from chatnb.messages.fold_message import Fold
 from chatnb.messages.fold_state import FoldChange
 from chatnb.messages.folding import FoldResult, Snapshot, fold
 from chatnb.messages.json_value import ABSENT, Absent, FrozenDict, FrozenList, JsonObject, JsonValue, freeze, thaw
@@ -22,6 +28,7 @@ from chatnb.messages.message import (
     with_metadata,
     with_part,
 )
+from chatnb.messages.model_messages import to_model_messages
 from chatnb.messages.partial_json import parse_partial_json
 from chatnb.messages.parts import (
     Approval,
@@ -41,10 +48,13 @@ from chatnb.messages.parts import (
     UnknownPart,
     is_tool_part,
 )
+from chatnb.messages.sse import SSE_DONE, SSE_HEADERS, SseDecoder, encode_sse
 from chatnb.messages.validate import SafeValidation, safe_validate_messages, validate_messages
 
 __all__ = [
     "ABSENT",
+    "SSE_DONE",
+    "SSE_HEADERS",
     "Absent",
     "Approval",
     "Chunk",
@@ -66,6 +76,7 @@ __all__ = [
     "Snapshot",
     "SourceDocumentPart",
     "SourceUrlPart",
+    "SseDecoder",
     "SteeringMessagePart",
     "StepStartPart",
     "TextPart",
@@ -75,13 +86,20 @@ __all__ = [
     "UnknownPart",
     "as_message",
     "check_emittable",
+    "current_step",
+    "decide_call",
+    "encode_sse",
     "fold",
     "freeze",
+    "is_complete_with_approval_responses",
+    "is_complete_with_tool_calls",
     "is_tool_part",
     "parse_partial_json",
     "replace_parts",
     "safe_validate_messages",
+    "settle_call",
     "thaw",
+    "to_model_messages",
     "validate_chunk",
     "validate_messages",
     "validate_part",

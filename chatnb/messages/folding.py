@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from chatnb.errors import MessageError
 from chatnb.messages.chunk_schema import is_plain_delta
-from chatnb.messages.fold import Fold
+from chatnb.messages.fold_message import Fold
 from chatnb.messages.json_value import FrozenDict, JsonObject, freeze
 from chatnb.messages.message import UIMessage, as_message, replace_parts
 from chatnb.messages.refusal import Refused

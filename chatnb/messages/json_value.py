@@ -118,9 +118,7 @@ def _freeze_object(value: dict[Any, Any], path: Path, finite: bool, depth: int) 
     for key in value:
         if not isinstance(key, str):
             raise Refused(path, "an object whose keys are strings", value)
-    return FrozenDict(
-        {key: freeze(item, (*path, key), finite=finite, depth=depth + 1) for key, item in value.items()}
-    )
+    return FrozenDict({key: freeze(item, (*path, key), finite=finite, depth=depth + 1) for key, item in value.items()})
 
 
 def _plain_leaf(value: object, path: Path, finite: bool) -> JsonValue:

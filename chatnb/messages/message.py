@@ -171,7 +171,7 @@ def _unpickle(id: str, role: str, parts: tuple[Part, ...], metadata: JsonValue |
 
 def _to_part(value: Part | Mapping[str, Any], path: Path) -> Part:
     if isinstance(value, WireObject):
-        return cast("Part", value)
+        return value
     return wrap_part(clean_part(value, path))
 
 

@@ -30,7 +30,7 @@ class Nothing:
 NOTHING = Nothing()
 
 
-class Refused(Exception):
+class Refused(Exception):  # noqa: N818 - it is caught in this folder and says what happened to a value
     """A value breaks a schema. It stays inside this folder; callers get a `MessageValidationError`.
 
     Attributes:

@@ -49,7 +49,8 @@ def validate_messages(
     try:
         clean = _clean_list(value)
         if metadata is not None or data is not None or tools is not None:
-            from chatnb.messages.typed import TypedRules  # noqa: PLC0415 - pydantic loads only when types are given
+            # pydantic loads only when types are given.
+            from chatnb.messages.typed import TypedRules
 
             rules = TypedRules(metadata, data, tools)
             clean = [rules.apply(message, (index,)) for index, message in enumerate(clean)]
