@@ -138,22 +138,23 @@ def open_notebook(
     outside_requests: list[str],
 ) -> Iterator[OpenNotebook]:
     """Makes a notebook of cells in a folder of the test's own, or takes a file, and opens it."""
-    folder = server.files / re.sub(r"\W+", "-", request.node.name).strip("-")
+    name_of_test = re.sub(r"\W+", "-", f"{request.node.parent.name}-{request.node.name}").strip("-")
     opened: list[NotebookPage] = []
 
-    def make(cells: Sequence[str] | Path, name: str = "notebook.ipynb") -> NotebookPage:
+    def make(cells: Sequence[str] | Path, folder: str = name_of_test) -> NotebookPage:
+        path = server.files / folder / "notebook.ipynb"
         if isinstance(cells, Path):
-            folder.mkdir(parents=True, exist_ok=True)
-            path = Path(shutil.copy(cells, folder / name))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(cells, path)
         else:
-            path = write_notebook(folder / name, cells)
+            write_notebook(path, cells)
         opened.append(NotebookPage(new_page(), server, path).open())
         return opened[-1]
 
     yield make
     if request.node.stash.get(_failed, False):
         for number, notebook in enumerate(opened):
-            notebook.shot(f"failed-{folder.name}-{number}")
+            notebook.shot(f"failed-{name_of_test}-{number}")
     for notebook in opened:
         notebook.shut_down()
     assert page_errors == []

@@ -87,6 +87,12 @@ class NotebookPage:
             timeout=KERNEL_MILLISECONDS,
         )
 
+    def change_theme(self, name: str) -> None:
+        """Changes the application's theme and waits until it is drawn."""
+        change = "await window.jupyterapp.commands.execute('apputils:change-theme', {theme})"
+        self.page.evaluate(f"async theme => {{ {change}; return null; }}", name)
+        self.page.locator(f"body[data-jp-theme-name='{name}']").wait_for()
+
     # --- cells ---
 
     def run_all(self, *, wait: bool = True) -> None:
@@ -127,7 +133,7 @@ class NotebookPage:
 
     def cell(self, index: int) -> Locator:
         """The cell at an index, as the page shows it."""
-        return self.page.locator(f".jp-Cell[data-windowed-list-index='{index}'], .jp-Notebook .jp-Cell").nth(index)
+        return self.page.locator(".jp-Notebook .jp-Cell").nth(index)
 
     def cell_sources(self) -> list[str]:
         """The text of every cell, as the page holds it."""
@@ -136,10 +142,24 @@ class NotebookPage:
         )
         return sources
 
+    def index_of_cell(self, text: str) -> int:
+        """The index of the first cell whose text begins a line with this."""
+        return next(number for number, source in enumerate(self.cell_sources()) if f"\n{text}" in f"\n{source}")
+
     def cell_outputs(self, index: int) -> str:
         """The outputs of a cell as JSON text: to look for texts and types in."""
         outputs = self.page.evaluate(f"index => {_CURRENT}.content.widgets[index].model.outputs.toJSON()", index)
         return json.dumps(outputs)
+
+    def wait_for_output(self, index: int, text: str) -> None:
+        """Waits until an output of a cell, of whatever type, holds a text."""
+        self.page.wait_for_function(
+            f"""([index, text]) => {{
+                const outputs = {_CURRENT}.content.widgets[index].model.outputs.toJSON();
+                return outputs.some(output => Object.values(output.data ?? {{}}).some(data => String(data).includes(text)));
+            }}""",
+            arg=[index, text],
+        )
 
     def _count_of_cells(self) -> int:
         count: int = self.page.evaluate(f"() => {_CURRENT}.content.widgets.length")
