@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Protocol
 
 from .._json import JsonValue
-from ..actions.ports import Books, CallRow, GrantRow, GrantState
+from ..actions.ports import AuditRow, Books, CallRow, GrantRow, GrantState
 from .records import (
     ChatRow,
     IncidentRow,
@@ -56,8 +57,12 @@ class WriteTx(Books, Protocol):
     def add_nodes(self, nodes: Sequence[tuple[NodeRow, JsonValue | None]]) -> None:
         """Add nodes with their messages in wire form; None where the content id is stored already."""
 
-    def set_message(self, node_id: str, message: JsonValue) -> None:
-        """Replace a node's message. Other nodes that shared the content keep theirs."""
+    def set_message(self, node_id: str, message: JsonValue) -> str:
+        """Replace a node's message. Other nodes that shared the content keep theirs.
+
+        Returns:
+            The content id that the node has now: a new one when it shared its content.
+        """
 
     def set_shown(self, shown: Mapping[str, str | None]) -> None:
         """Set the shown child of nodes."""
@@ -180,5 +185,24 @@ class Store(Protocol):
     def load_changes(self, after: int) -> list[tuple[int, JsonValue]]:
         """Return changes with numbers above `after`."""
 
+    def load_audit(self, chat_id: str | None = None) -> list[AuditRow]:
+        """Return the audit log, oldest first; of one chat if it is named."""
+
+    def last_change(self) -> int:
+        """Return the number of the newest change; 0 when there is none."""
+
+    def prune(self, now: datetime) -> None:
+        """Drop changes older than 1 hour and incidents that ended more than 7 days ago."""
+
+    def exists(self) -> bool:
+        """Whether there is a store, as far as can be told without making one."""
+
+    def check_identity(self) -> None:
+        """Check that the store's file is still the one that was opened; `heartbeat` does it too.
+
+        Raises:
+            StoreMissingError: It was deleted or replaced.
+        """
+
     def close(self) -> None:
-        """Close the connections. Idempotent."""
+        """Close the connections. Idempotent. Leases stay as they are."""

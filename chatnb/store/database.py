@@ -1,0 +1,81 @@
+"""The one place where SQLite and PostgreSQL differ: how to connect, to begin a transaction, and to make the tables."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine
+
+from ..errors import MissingExtraError
+from .location import Location
+
+Wait = Callable[[float], None]
+
+
+class Database(ABC):
+    """One database that holds a store.
+
+    Attributes:
+        place: How messages name it; never with a password.
+        path: Its file, or None.
+        in_memory: It lives in this process only, on one connection.
+        read_only: It can be read only; known after `open`.
+        locks_rows: A write transaction locks rows, not the whole database.
+    """
+
+    place: str
+    path: Path | None = None
+    in_memory: bool = False
+    read_only: bool = False
+    locks_rows: bool = False
+
+    @abstractmethod
+    def open(self) -> Engine:
+        """Connect, make the store if there is none, and bring its tables to this code's revision.
+
+        Raises:
+            StoreError: It can't be used; the subclass says why.
+        """
+
+    @abstractmethod
+    def begin(self, connection: Connection, *, durable: bool) -> None:
+        """Begin a write transaction."""
+
+    def exists(self) -> bool:
+        """Whether there is a store, as far as can be told without making one."""
+        return True
+
+    def check_identity(self) -> None:  # noqa: B027 - what is no file can't be replaced
+        """Check that the database is still the one that was opened.
+
+        Raises:
+            StoreMissingError: Its file was deleted or replaced.
+        """
+
+    def tidy(self, connection: Connection) -> None:  # noqa: B027 - PostgreSQL does it by itself
+        """Give room that deleted rows had back; outside a transaction."""
+
+    def inherited(self) -> tuple[Any, ...]:
+        """Return the driver's connections, which a forked child must neither use nor close."""
+        return ()
+
+
+def make_database(location: Location, wait: Wait, migrations: Path | None = None) -> Database:
+    """Return the database at a place.
+
+    Raises:
+        MissingExtraError: It is PostgreSQL and its driver is not installed.
+    """
+    if location.path is not None or location.in_memory:
+        from .sqlite import SqliteDatabase
+
+        return SqliteDatabase(location, wait, migrations)
+    try:
+        from .postgres import PostgresDatabase
+
+        return PostgresDatabase(location, wait, migrations)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError('A PostgreSQL store needs a driver: pip install "chatnb[postgres]"') from error

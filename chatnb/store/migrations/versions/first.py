@@ -1,0 +1,248 @@
+"""The tables as they were in the first release."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0001"
+down_revision = None
+
+
+def upgrade() -> None:
+    """Make the tables."""
+    op.create_table(
+        "audit",
+        sa.Column("n", sa.Integer(), autoincrement=True, nullable=False),
+        sa.Column("id", sa.String(), nullable=False),
+        sa.Column("at", sa.String(), nullable=False),
+        sa.Column("action", sa.String(), nullable=False),
+        sa.Column("site", sa.String(), nullable=False),
+        sa.Column("actor_kind", sa.String(), nullable=False),
+        sa.Column("actor_id", sa.Text(), nullable=True),
+        sa.Column("chat_id", sa.String(), nullable=True),
+        sa.Column("turn_id", sa.String(), nullable=True),
+        sa.Column("tool_call_id", sa.String(), nullable=True),
+        sa.Column("hash", sa.String(), nullable=True),
+        sa.Column("effect_class", sa.String(), nullable=False),
+        sa.Column("effect", sa.String(), nullable=False),
+        sa.Column("status", sa.String(), nullable=False),
+        sa.Column("error_code", sa.String(), nullable=True),
+        sa.Column("duration_ms", sa.Integer(), nullable=True),
+        sa.Column("summary", sa.Text(), nullable=True),
+        sa.Column("target", sa.Text(), nullable=True),
+        sa.Column("input", sa.Text(), nullable=True),
+        sa.PrimaryKeyConstraint("n"),
+        sa.UniqueConstraint("id"),
+    )
+    op.create_index("audit_chat", "audit", ["chat_id"], unique=False)
+    op.create_table(
+        "calls",
+        sa.Column("n", sa.Integer(), autoincrement=True, nullable=False),
+        sa.Column("id", sa.String(), nullable=False),
+        sa.Column("site", sa.String(), nullable=False),
+        sa.Column("chat_id", sa.String(), nullable=True),
+        sa.Column("turn_id", sa.String(), nullable=True),
+        sa.Column("message_id", sa.String(), nullable=True),
+        sa.Column("step", sa.Integer(), nullable=True),
+        sa.Column("tool_call_id", sa.String(), nullable=True),
+        sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("action", sa.String(), nullable=False),
+        sa.Column("hash", sa.String(), nullable=False),
+        sa.Column("state", sa.String(), nullable=False),
+        sa.Column("effect", sa.String(), nullable=False),
+        sa.Column("model_text", sa.Text(), nullable=True),
+        sa.Column("output", sa.Text(), nullable=True),
+        sa.Column("error", sa.Text(), nullable=True),
+        sa.Column("entered_at", sa.String(), nullable=True),
+        sa.Column("ended_at", sa.String(), nullable=True),
+        sa.Column("reused_by", sa.String(), nullable=True),
+        sa.PrimaryKeyConstraint("n"),
+        sa.UniqueConstraint("id"),
+        sa.UniqueConstraint("message_id", "step", "tool_call_id", name="calls_place"),
+    )
+    op.create_index("calls_chat", "calls", ["chat_id", "turn_id"], unique=False)
+    op.create_table(
+        "changes",
+        sa.Column("n", sa.Integer(), autoincrement=True, nullable=False),
+        sa.Column("payload", sa.Text(), nullable=True),
+        sa.Column("at", sa.String(), nullable=False),
+        sa.PrimaryKeyConstraint("n"),
+        sqlite_autoincrement=True,
+    )
+    op.create_table(
+        "chats",
+        sa.Column("n", sa.Integer(), autoincrement=True, nullable=False),
+        sa.Column("id", sa.String(), nullable=False),
+        sa.Column("agent", sa.Text(), nullable=False),
+        sa.Column("identity", sa.Text(), nullable=True),
+        sa.Column("created_at", sa.String(), nullable=False),
+        sa.Column("head", sa.String(), nullable=True),
+        sa.Column("generation", sa.Integer(), nullable=False),
+        sa.Column("next_number", sa.Integer(), nullable=False),
+        sa.Column("chat_started", sa.Boolean(), nullable=False),
+        sa.Column("redo", sa.Text(), nullable=True),
+        sa.Column("usage", sa.Text(), nullable=True),
+        sa.Column("body", sa.Text(), nullable=True),
+        sa.Column("client_tools", sa.Text(), nullable=True),
+        sa.Column("terminal", sa.Text(), nullable=True),
+        sa.Column("recovering", sa.Boolean(), nullable=False),
+        sa.Column("progress", sa.Integer(), nullable=False),
+        sa.Column("owner_token", sa.String(), nullable=True),
+        sa.Column("owner_host", sa.String(), nullable=True),
+        sa.Column("owner_pid", sa.Integer(), nullable=True),
+        sa.Column("owner_start", sa.String(), nullable=True),
+        sa.Column("owner_kernel", sa.String(), nullable=True),
+        sa.Column("owner_label", sa.Text(), nullable=True),
+        sa.Column("heartbeat_at", sa.String(), nullable=True),
+        sa.Column("heartbeat_seq", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("n"),
+        sa.UniqueConstraint("id"),
+    )
+    op.create_table(
+        "contents",
+        sa.Column("content_id", sa.String(), nullable=False),
+        sa.Column("payload", sa.Text(), nullable=False),
+        sa.Column("bytes", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("content_id"),
+    )
+    op.create_table(
+        "grants",
+        sa.Column("n", sa.Integer(), autoincrement=True, nullable=False),
+        sa.Column("id", sa.String(), nullable=False),
+        sa.Column("site", sa.String(), nullable=False),
+        sa.Column("chat_id", sa.String(), nullable=True),
+        sa.Column("turn_id", sa.String(), nullable=True),
+        sa.Column("message_id", sa.String(), nullable=True),
+        sa.Column("tool_call_id", sa.String(), nullable=True),
+        sa.Column("identity", sa.Text(), nullable=True),
+        sa.Column("action", sa.String(), nullable=False),
+        sa.Column("hash", sa.String(), nullable=False),
+        sa.Column("arguments", sa.Text(), nullable=True),
+        sa.Column("asked_at", sa.String(), nullable=False),
+        sa.Column("expires_at", sa.String(), nullable=True),
+        sa.Column("state", sa.String(), nullable=False),
+        sa.Column("decided_at", sa.String(), nullable=True),
+        sa.Column("decided_by", sa.Text(), nullable=True),
+        sa.Column("reason", sa.Text(), nullable=True),
+        sa.PrimaryKeyConstraint("n"),
+        sa.UniqueConstraint("id"),
+    )
+    op.create_index("grants_state", "grants", ["chat_id", "state"], unique=False)
+    op.create_table(
+        "injected",
+        sa.Column("chat_id", sa.String(), nullable=False),
+        sa.Column("n", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("messages", sa.Text(), nullable=True),
+        sa.Column("used_by", sa.String(), nullable=True),
+        sa.ForeignKeyConstraint(["chat_id"], ["chats.id"], ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("chat_id", "n"),
+    )
+    op.create_table(
+        "inputs",
+        sa.Column("id", sa.String(), nullable=False),
+        sa.Column("chat_id", sa.String(), nullable=False),
+        sa.Column("arrival", sa.Integer(), nullable=False),
+        sa.Column("kind", sa.String(), nullable=False),
+        sa.Column("payload", sa.Text(), nullable=True),
+        sa.Column("body", sa.Text(), nullable=True),
+        sa.Column("client_data", sa.Text(), nullable=True),
+        sa.Column("client_tools", sa.Text(), nullable=True),
+        sa.Column("generation", sa.Integer(), nullable=False),
+        sa.Column("state", sa.String(), nullable=False),
+        sa.ForeignKeyConstraint(["chat_id"], ["chats.id"], ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("chat_id", "arrival", name="inputs_arrival"),
+    )
+    op.create_index("inputs_state", "inputs", ["chat_id", "state"], unique=False)
+    op.create_table(
+        "messages",
+        sa.Column("chat_id", sa.String(), nullable=False),
+        sa.Column("node_id", sa.String(), nullable=False),
+        sa.Column("message_id", sa.String(), nullable=False),
+        sa.Column("parent", sa.String(), nullable=True),
+        sa.Column("ordinal", sa.Integer(), nullable=False),
+        sa.Column("shown_child", sa.String(), nullable=True),
+        sa.Column("content_id", sa.String(), nullable=False),
+        sa.Column("role", sa.String(), nullable=False),
+        sa.Column("turn_id", sa.String(), nullable=True),
+        sa.Column("kernel_id", sa.String(), nullable=True),
+        sa.ForeignKeyConstraint(["chat_id"], ["chats.id"], ondelete="CASCADE"),
+        sa.ForeignKeyConstraint(
+            ["content_id"],
+            ["contents.content_id"],
+        ),
+        sa.PrimaryKeyConstraint("chat_id", "node_id"),
+        sa.UniqueConstraint("chat_id", "ordinal", name="messages_ordinal"),
+    )
+    op.create_index("messages_content", "messages", ["content_id"], unique=False)
+    op.create_table(
+        "overlays",
+        sa.Column("chat_id", sa.String(), nullable=False),
+        sa.Column("node_id", sa.String(), nullable=False),
+        sa.Column("step", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("summary", sa.Text(), nullable=False),
+        sa.Column("message_id", sa.String(), nullable=False),
+        sa.ForeignKeyConstraint(["chat_id"], ["chats.id"], ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("chat_id", "node_id", "step"),
+    )
+    op.create_table(
+        "turns",
+        sa.Column("id", sa.String(), nullable=False),
+        sa.Column("chat_id", sa.String(), nullable=False),
+        sa.Column("number", sa.Integer(), nullable=False),
+        sa.Column("trigger", sa.String(), nullable=False),
+        sa.Column("state", sa.String(), nullable=False),
+        sa.Column("leaf_id", sa.String(), nullable=True),
+        sa.Column("assistant_id", sa.String(), nullable=True),
+        sa.Column("input_id", sa.String(), nullable=True),
+        sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("stop_requested", sa.Boolean(), nullable=False),
+        sa.Column("stash", sa.Text(), nullable=True),
+        sa.Column("model_stash", sa.Text(), nullable=True),
+        sa.Column("body", sa.Text(), nullable=True),
+        sa.Column("client_data", sa.Text(), nullable=True),
+        sa.Column("client_tools", sa.Text(), nullable=True),
+        sa.Column("hooks_done", sa.Boolean(), nullable=False),
+        sa.Column("finish_reason", sa.String(), nullable=True),
+        sa.Column("error", sa.Text(), nullable=True),
+        sa.Column("usage", sa.Text(), nullable=True),
+        sa.Column("started_at", sa.String(), nullable=True),
+        sa.Column("ended_at", sa.String(), nullable=True),
+        sa.ForeignKeyConstraint(["chat_id"], ["chats.id"], ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index("turns_number", "turns", ["chat_id", "number"], unique=False)
+    op.create_index("turns_state", "turns", ["chat_id", "state"], unique=False)
+    op.create_index("turns_unhooked", "turns", ["chat_id", "hooks_done"], unique=False)
+    op.create_table(
+        "chunks",
+        sa.Column("turn_id", sa.String(), nullable=False),
+        sa.Column("first_seq", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("last_seq", sa.Integer(), nullable=False),
+        sa.Column("payload", sa.Text(), nullable=False),
+        sa.Column("bytes", sa.Integer(), nullable=False),
+        sa.ForeignKeyConstraint(["turn_id"], ["turns.id"], ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("turn_id", "first_seq"),
+    )
+    op.create_table(
+        "incidents",
+        sa.Column("n", sa.Integer(), autoincrement=True, nullable=False),
+        sa.Column("id", sa.String(), nullable=False),
+        sa.Column("turn_id", sa.String(), nullable=False),
+        sa.Column("status", sa.String(), nullable=False),
+        sa.Column("kind", sa.String(), nullable=False),
+        sa.Column("cause", sa.Text(), nullable=False),
+        sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("progress_at_open", sa.Integer(), nullable=False),
+        sa.Column("progress_seen", sa.Integer(), nullable=False),
+        sa.Column("quiet_seconds", sa.Float(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=True),
+        sa.Column("created_at", sa.String(), nullable=True),
+        sa.Column("changed_at", sa.String(), nullable=False),
+        sa.ForeignKeyConstraint(["turn_id"], ["turns.id"], ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("n"),
+        sa.UniqueConstraint("id"),
+        sa.UniqueConstraint("turn_id"),
+    )
