@@ -55,6 +55,15 @@ class Database(ABC):
             StoreMissingError: Its file was deleted or replaced.
         """
 
+    def check_writable(self) -> None:
+        """Check also that it may be written.
+
+        Raises:
+            StoreMissingError: Its file was deleted or replaced.
+            StoreReadOnlyError: Its file was made read-only.
+        """
+        self.check_identity()
+
     def tidy(self, connection: Connection) -> None:  # noqa: B027 - PostgreSQL does it by itself
         """Give room that deleted rows had back; outside a transaction."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -96,6 +97,8 @@ def _explain_sqlite(error: sqlite3.Error, place: str, path: Path | None) -> Stor
         return StoreFullError(_FULL.format(place=place))
     if name == "SQLITE_READONLY_DBMOVED" or (path is not None and name.startswith("SQLITE_") and not path.exists()):
         return missing(place)
+    if name.startswith(("SQLITE_IOERR", "SQLITE_CANTOPEN")) and (name in _NO_ROOM or _is_full(path)):
+        return StoreFullError(_FULL.format(place=place))
     if name.startswith(("SQLITE_READONLY", "SQLITE_PERM")):
         return read_only(place)
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT")):
@@ -105,6 +108,18 @@ def _explain_sqlite(error: sqlite3.Error, place: str, path: Path | None) -> Stor
     if name == "SQLITE_ERROR" and "no such" in str(error):
         return corrupt(place)
     return StoreUnavailableError(_UNAVAILABLE.format(place=place))
+
+
+# What SQLite says for a quota or a file size limit, and where it has no word for a full disk.
+_NO_ROOM = ("SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE")
+_LITTLE = 1 << 16
+
+
+def _is_full(path: Path | None) -> bool:
+    try:
+        return path is not None and shutil.disk_usage(path.parent).free < _LITTLE
+    except OSError:
+        return False
 
 
 def _explain_os(error: OSError, place: str) -> StoreError:

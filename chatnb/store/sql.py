@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import threading
 import time
@@ -21,7 +20,7 @@ from .._killpoint import kill_point
 from ..errors import ChatInUseError, StoreError
 from . import failures, lease, tables
 from .books import SqlBooks
-from .database import Wait, make_database
+from .database import Database, Wait, make_database
 from .failures import translated
 from .location import locate
 from .port import OpenedChat
@@ -63,6 +62,7 @@ class SqlStore(Readings):
         self._database = make_database(self._location, self._wait, self._migrations)
         self._engine: Engine | None = None
         self._writer: Connection | None = None
+        self._finalizer: weakref.finalize[[Engine, Database], SqlStore] | None = None
         self._writing_thread: int | None = None
         self._checked = float("-inf")
         self.closed = False
@@ -99,7 +99,11 @@ class SqlStore(Readings):
                 if self._engine is None:
                     if self.closed:
                         raise failures.closed(self.place)
-                    self._engine = self._database.open()
+                    engine = self._database.open()
+                    self._finalizer = weakref.finalize(self, _abandon, engine, self._database)
+                    # At exit nothing is closed: the system does it, also for a store that a fork left behind.
+                    self._finalizer.atexit = False
+                    self._engine = engine
         if time.monotonic() - self._checked >= _IDENTITY_SECONDS:
             self.check_identity()
         return self._engine
@@ -127,6 +131,8 @@ class SqlStore(Readings):
             engine = self._open()
             if self._database.read_only:
                 raise failures.read_only(self.place)
+            if durable:
+                self._database.check_writable()
             with translated(self.place, self._database.path):
                 if self._writer is None or self._writer.closed or self._writer.invalidated:
                     self._writer = engine.connect()
@@ -346,12 +352,25 @@ class SqlStore(Readings):
         self._tokens = {}
         # Closing an inherited SQLite connection, also by garbage collection, may harm the parent's file. So these
         # objects are never freed in the child.
-        ctypes.pythonapi.Py_IncRef(
-            ctypes.py_object((self._engine, self._writer, self._database, self._database.inherited()))
-        )
+        _keep_forever((self._engine, self._writer, self._database, self._database.inherited()))
+        if self._finalizer is not None:
+            self._finalizer.detach()
         was_closed = self.closed
         self._start()
         self.closed = was_closed
+
+
+def _abandon(engine: Engine, database: Database) -> None:
+    """Close what a store that nobody holds any more has left open."""
+    engine.dispose()
+    for connection in database.inherited():
+        connection.close()
+
+
+def _keep_forever(value: object) -> None:
+    import ctypes
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
 
 
 def _delete_rows(connection: Connection, chat_id: str) -> None:

@@ -81,7 +81,7 @@ class SqliteDatabase(Database):
                 header = file.read(100)
         except OSError as error:
             raise failures.explain(error, self.place) from error
-        self.read_only = not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+        self.read_only = not (_is_writable(path) and _is_writable(path.parent))
         if header:
             if not header.startswith(_MAGIC) or int.from_bytes(header[68:72]) != APPLICATION_ID:
                 raise failures.corrupt(self.place)
@@ -221,6 +221,12 @@ class SqliteDatabase(Database):
         if self._identity is not None and self._find_identity() != self._identity:
             raise failures.missing(self.place)
 
+    def check_writable(self) -> None:
+        """Check that the file is still ours to write: SQLite itself asks only when it opens the file."""
+        self.check_identity()
+        if self._identity is not None and not _is_writable(self._file):
+            raise failures.read_only(self.place)
+
     def _find_identity(self) -> tuple[int, int] | None:
         try:
             found = self._file.stat()
@@ -235,3 +241,8 @@ class SqliteDatabase(Database):
     def inherited(self) -> tuple[Any, ...]:
         """Return all open connections."""
         return tuple(self._connections)
+
+
+def _is_writable(path: Path) -> bool:
+    # The bits count too: root may write anywhere, but a file that nobody may write is meant to stay as it is.
+    return os.access(path, os.W_OK) and bool(path.stat().st_mode & 0o222)
