@@ -131,7 +131,8 @@ def _run_npm(sources: Path, work: Path) -> Path:
             [*npm, *command], cwd=copy, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
         )
         if done.returncode:
-            output = (done.stdout + done.stderr).decode("utf-8", "replace")[-4000:]
+            # npm tells the cause first and then how it is used.
+            output = (done.stderr + done.stdout).decode("utf-8", "replace")[:4000]
             raise FrontEndBuildError(f"`npm {' '.join(command)}` failed in {sources}:\n{output}")
     if not _is_whole(static):
         raise FrontEndBuildError(f"`npm run build` ended well but did not write {' and '.join(BUNDLE)}.")

@@ -156,7 +156,8 @@ class NotebookPage:
         self.page.wait_for_function(
             f"""([index, text]) => {{
                 const outputs = {_CURRENT}.content.widgets[index].model.outputs.toJSON();
-                return outputs.some(output => Object.values(output.data ?? {{}}).some(data => String(data).includes(text)));
+                const data = outputs.flatMap(output => Object.values(output.data ?? {{}}));
+                return data.some(value => String(value).includes(text));
             }}""",
             arg=[index, text],
         )
