@@ -53,8 +53,6 @@ from chatnb.messages.validate import SafeValidation, safe_validate_messages, val
 
 __all__ = [
     "ABSENT",
-    "SSE_DONE",
-    "SSE_HEADERS",
     "Absent",
     "Approval",
     "Chunk",
@@ -72,6 +70,8 @@ __all__ = [
     "ReasoningFilePart",
     "ReasoningPart",
     "Role",
+    "SSE_DONE",
+    "SSE_HEADERS",
     "SafeValidation",
     "Snapshot",
     "SourceDocumentPart",
