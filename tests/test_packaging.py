@@ -172,38 +172,37 @@ def without_node(folder: Path) -> str:
     return os.pathsep.join(parts)
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel and an sdist, built from a copy of this checkout that has no bundle yet.
+
+    Without isolation, which would ask a registry: the build requirements are there with the extra `test`.
+    """
+    folder = tmp_path_factory.mktemp("build")
+    names = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    )
+    for name in names.stdout.decode().split("\0"):
+        if name and (ROOT / name).is_file():
+            (folder / "copy" / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / "copy" / name)
+    (folder / "path").mkdir()
+    environment = {**os.environ, "PATH": without_node(folder / "path")}
+    assert shutil.which("node", path=environment["PATH"]) is None
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder / "dist")]
+    # First the sdist, then the wheel from the sdist: what a registry's users get.
+    done = subprocess.run(command, cwd=folder / "copy", env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
 @pytest.mark.skipif(os.name == "nt", reason="links to programs need rights there")
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="what belongs to the sources is asked of git")
 class TestDistributions:
     """C43 of notebook.md: given a PATH without node, the wheel holds the bundle; so does the sdist."""
-
-    @pytest.fixture(scope="class")
-    def built(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
-        """A wheel and an sdist, built from a copy of this checkout that has no bundle yet.
-
-        Without isolation, which would ask a registry: the build requirements are there with the extra `test`.
-        """
-        folder = tmp_path_factory.mktemp("build")
-        names = subprocess.run(
-            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-            cwd=ROOT,
-            capture_output=True,
-            check=True,
-        )
-        for name in names.stdout.decode().split("\0"):
-            if name and (ROOT / name).is_file():
-                (folder / "copy" / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(ROOT / name, folder / "copy" / name)
-        (folder / "path").mkdir()
-        environment = {**os.environ, "PATH": without_node(folder / "path")}
-        assert shutil.which("node", path=environment["PATH"]) is None
-        command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder / "dist")]
-        # First the sdist, then the wheel from the sdist: what a registry's users get.
-        done = subprocess.run(
-            command, cwd=folder / "copy", env=environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return folder
 
     def test_the_wheel_is_whole(self, built: Path) -> None:
         [wheel] = (built / "dist").glob("*.whl")
