@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -12,8 +13,21 @@ from chatnb.errors import ChatnbError
 DEFAULT_FOLDER = "chatnb-tour"
 
 
+# The commands that are files of their own: loaded when they are called, or when the help lists them.
+_FILES = {"chats": "chatnb.sites.chats"}
+
+
 class _Commands(click.Group):
-    """Shows chatnb's own errors as one line and exit code 1, and loads nothing that `--help` does not need."""
+    """Shows chatnb's own errors as one line and exit code 1."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), *_FILES])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in _FILES:
+            command: click.Command = getattr(import_module(_FILES[cmd_name]), cmd_name)
+            return command
+        return super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: click.Context) -> object:
         try:

@@ -1,0 +1,74 @@
+"""`chatnb chats` (spec/recovery.md, section 3; spec/notebook.md, section 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from chatnb import Agent, Chat
+from chatnb.models import Reply, ScriptedModel
+from chatnb.sites.cli import main
+
+
+def lookup(region: str) -> dict[str, object]:
+    """Look up sales."""
+    return {"region": region, "amount": 1250}
+
+
+@pytest.fixture
+def chat() -> Iterator[Chat]:
+    """A chat with one exchange, kept in the test's store, and open."""
+    model = ScriptedModel([Reply(calls=[("lookup", {"region": "EU"})]), "There were 1250."])
+    chat = Agent(model, actions=[lookup], name="analyst").chat("review")
+    chat.send("Look it up").result(10)
+    yield chat
+    chat.close()
+
+
+def run(*args: str) -> Result:
+    return CliRunner().invoke(main, ["chats", *args])
+
+
+class TestReading:
+    """Reading needs no lease: it works beside a living owner."""
+
+    def test_list(self, chat: Chat) -> None:
+        head, line = run("list").output.splitlines()
+        assert head.split() == ["CHAT", "AGENT", "MESSAGES", "MADE", "(UTC)"]
+        assert line.split()[:3] == ["review", "analyst", "2"]
+
+    def test_show(self, chat: Chat) -> None:
+        text = run("show", "review").output
+        assert text.index("Look it up") < text.index("[lookup: done]") < text.index("There were 1250.")
+
+    def test_a_store_elsewhere(self, chat: Chat, own_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("CHATNB_STORE", str(own_store.with_name("other.db")))
+        assert "review" in run("--store", str(own_store), "list").output
+
+    def test_an_unknown_chat_is_told_so(self, chat: Chat) -> None:
+        result = run("show", "nope")
+        assert result.exit_code == 1
+        assert "no chat 'nope'" in result.stderr
+
+    def test_no_store_is_told_and_none_is_made(self, own_store: Path) -> None:
+        result = run("list")
+        assert result.exit_code == 1
+        assert "There is no store here" in result.stderr
+        assert not own_store.exists()
+
+
+class TestDelete:
+    """Deleting takes the lease, asks, and is for good."""
+
+    def test_asks_first(self, chat: Chat) -> None:
+        chat.close()
+        assert CliRunner().invoke(main, ["chats", "delete", "review"], input="n\n").exit_code == 1
+        assert "review" in run("list").output
+
+    def test_deletes(self, chat: Chat) -> None:
+        chat.close()
+        assert run("delete", "review", "--yes").exit_code == 0
+        assert "review" not in run("list").output
