@@ -43,7 +43,6 @@ async def run_on_executor(runtime: Runtime, entry: Entry, executor: concurrent.f
     Returns:
         How it ended.
     """
-    call = entry.call
     if entry.is_async:
         return _failed(ActionDefinitionError('An async function cannot run on an executor; use run_in="thread".'))
     entry.context.run(current_entry.set, entry)
@@ -275,7 +274,7 @@ def _tells_start(executor: concurrent.futures.Executor) -> bool:
 
 
 async def _time_over(runtime: Runtime, future: Future[Any], seconds: float, *, counts_start: bool) -> None:
-    while counts_start and not (future.running() or future.done()):
+    while counts_start and not (future.running() or future.done()):  # noqa: ASYNC110 - nothing tells
         await asyncio.sleep(_BEGUN_CHECK)
     await runtime.clock.sleep(seconds)
 
