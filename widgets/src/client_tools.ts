@@ -1,0 +1,50 @@
+import type { Connection } from "./connection";
+import type { RunFrame } from "./protocol";
+import type { Store } from "./store";
+
+const MAX_OUTPUT = 1024 * 1024;
+
+type Tool = (input: unknown, context: { signal: AbortSignal }) => unknown;
+
+/** Runs `js` client tools. Their source comes only from the kernel's Python code, with the options. */
+export class ClientTools {
+  private running = new Map<string, AbortController>();
+
+  constructor(
+    private readonly connection: Connection,
+    private readonly store: Store,
+  ) {
+    connection.onRun = (frame) => void this.run(frame);
+  }
+
+  abort(): void {
+    for (const controller of this.running.values()) controller.abort();
+  }
+
+  private async run({ toolCallId, name, input }: RunFrame): Promise<void> {
+    if (this.running.has(toolCallId)) return;
+    const source = this.store.options.clientTools?.find((tool) => tool.name === name)?.js;
+    if (!source) return;
+    const controller = new AbortController();
+    this.running.set(toolCallId, controller);
+    try {
+      await this.connection.command("toolStarted", { toolCallId });
+      const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+      let tool: Tool;
+      try {
+        tool = ((await import(url)) as { default: Tool }).default;
+      } finally {
+        URL.revokeObjectURL(url);
+      }
+      const output = (await tool(input, { signal: controller.signal })) ?? null;
+      const text = JSON.stringify(output);
+      if (text.length > MAX_OUTPUT) throw new Error("The output is larger than 1 MiB.");
+      await this.connection.command("toolOutput", { toolCallId, output: JSON.parse(text) });
+    } catch (error) {
+      const text = error instanceof Error ? error.message : String(error);
+      await this.connection.command("toolError", { toolCallId, text }).catch(() => undefined);
+    } finally {
+      this.running.delete(toolCallId);
+    }
+  }
+}

@@ -1,0 +1,201 @@
+import { Fragment, h } from "preact";
+import type { VNode } from "preact";
+import { useApp, useCommand, useStore } from "../app";
+import { callName, isAsset } from "../parts";
+import type { JsonObject, Part } from "../parts";
+import type { CallState, Json, PendingItem } from "../protocol";
+import { visible } from "../sanitize";
+import { formatDuration, t } from "../strings";
+import type { StringKey } from "../strings";
+import { Approval } from "./Approval";
+import { ClientForm } from "./ClientForm";
+import { Icon } from "./Icon";
+import type { IconName } from "./Icon";
+import { Outputs, Plain } from "./Output";
+import { Fold, Value } from "./Value";
+
+interface Look {
+  word: StringKey;
+  icon: IconName;
+  tone: "busy" | "good" | "bad" | "ask" | "quiet";
+}
+
+const look = (word: StringKey, icon: IconName, tone: Look["tone"]): Look => ({ word, icon, tone });
+
+/** The state of a call as a word and an icon (spec/widget.md, 5.3). */
+export function callLook(part: Part, call: CallState | undefined, isRunning: boolean): Look {
+  const phase = call?.phase;
+  switch (part.state) {
+    case "input-streaming":
+      return isRunning ? look("preparing", "spin", "busy") : look("stopped", "block", "quiet");
+    case "input-available":
+      if (phase === "waiting") return look("waitingKernel", "clock", "busy");
+      if (phase === "running" || isRunning) return look("running", "spin", "busy");
+      return look("needsAnswer", "hand", "ask");
+    case "approval-requested":
+      return look("needsApproval", "hand", "ask");
+    case "approval-responded":
+      if (part.approval?.approved === false) return look("denied", "block", "quiet");
+      if (phase === "waiting") return look("waitingKernel", "clock", "busy");
+      return phase === "running" ? look("running", "spin", "busy") : look("approved", "check", "busy");
+    case "output-available":
+      return part.preliminary ? look("running", "spin", "busy") : look("done", "check", "good");
+    case "output-denied":
+      return look("denied", "block", "quiet");
+    case "output-error": {
+      const text = part.errorText ?? "";
+      if (/^(?:not executed|cancelled|stopped)|may have had effects|not executed/i.test(text)) return look("stopped", "block", "quiet");
+      if (/outcome (?:is )?unknown|effect unknown/i.test(text)) return look("unknown", "alert", "bad");
+      return look("failed", "alert", "bad");
+    }
+    default:
+      return look("unknown", "alert", "quiet");
+  }
+}
+
+const size = (value: Json): number => (isAsset(value) ? value.bytes : (JSON.stringify(value) ?? "").length);
+
+/** Arguments: short ones in view, long ones behind a click. */
+export function Arguments({ input, isOpen }: { input: Json; isOpen?: boolean }): VNode | null {
+  if (input === undefined || input === null || (typeof input === "object" && Object.keys(input).length === 0)) return null;
+  const tree = <Value value={input} />;
+  return isOpen || size(input) <= 300 ? tree : <Fold label={t("arguments")}>{tree}</Fold>;
+}
+
+/** An error's first line in view, its traceback behind a click. */
+function Failure({ text }: { text: string }): VNode {
+  const at = text.search(/\n\s*(?:Traceback|\S+Error)|\n\n/);
+  const isLong = text.length > 400 || at >= 0;
+  const head = at > 0 ? text.slice(0, at) : isLong ? (text.split("\n")[0] ?? "").slice(0, 300) : text;
+  return (
+    <Fragment>
+      <p class="cn-error" dir="auto">
+        {visible(head)}
+      </p>
+      {isLong && (
+        <Fold label={t("traceback")}>
+          <Plain value={text} />
+        </Fold>
+      )}
+    </Fragment>
+  );
+}
+
+function Result({ output, hasOutputs }: { output: Json; hasOutputs: boolean }): VNode | null {
+  if (output === null || output === undefined || output === "") return null;
+  const tree = <Value value={output} />;
+  if (hasOutputs || size(output) > 300) return <Fold label={t("result")}>{tree}</Fold>;
+  return (
+    <div class="cn-result">
+      <span class="cn-label">{t("result")}</span>
+      {tree}
+    </div>
+  );
+}
+
+function Running({ call }: { call: CallState }): VNode | null {
+  const { progress } = call;
+  const isOver = call.phase === "done";
+  const total = progress?.total ?? undefined;
+  return (
+    <Fragment>
+      {progress && !isOver && (
+        <div class="cn-progress">
+          <progress aria-label={progress.text ?? t("running")} value={total === undefined ? undefined : progress.done} max={total} />
+          {progress.text && <span dir="auto">{visible(progress.text)}</span>}
+        </div>
+      )}
+      {call.log && call.log.length > 0 && (
+        <Fold label={t("log")} isOpen={!isOver}>
+          <Plain value={call.log.map((line) => String(line.text)).join("\n")} />
+        </Fold>
+      )}
+    </Fragment>
+  );
+}
+
+/** What the person changed before approving, beside what was asked. */
+function Edited({ part }: { part: Part }): VNode | null {
+  const original: Json = part.approval?.inputSchemaInput ?? part.toolMetadata?.originalInput;
+  if (original === undefined || JSON.stringify(original) === JSON.stringify(part.input)) return null;
+  return (
+    <div class="cn-edited">
+      <Icon name="edit" />
+      <span>{t("edited")}</span>
+      <Fold label={t("original", "")} isOpen={size(original) <= 300}>
+        <Value value={original} />
+      </Fold>
+    </div>
+  );
+}
+
+export function CallCard({ part, outputs, isRunning }: { part: Part; outputs: JsonObject[]; isRunning: boolean }): VNode {
+  const id = part.toolCallId ?? "";
+  const { store } = useStore("call:" + id);
+  const call = store.calls.get(id);
+  const pending = store.pending.find((item) => item.toolCallId === id);
+  const { word, icon, tone } = callLook(part, call, isRunning);
+  const name = callName(part);
+  const title = part.title || name;
+  const reason = part.approval?.reason;
+  const isAsking = part.state === "approval-requested" || pending !== undefined;
+  const shown = call?.outputs ?? outputs;
+  return (
+    <section class="cn-card" data-tool-call-id={id} data-state={part.state} data-tone={tone} aria-label={visible(title)}>
+      <header>
+        <span class="cn-state-icon">
+          <Icon name={icon} />
+        </span>
+        <span class="cn-card-title" dir="auto">
+          {visible(title)}
+        </span>
+        <span class="cn-state">{t(word)}</span>
+        {typeof call?.durationMs === "number" && <span class="cn-duration">{formatDuration(call.durationMs)}</span>}
+      </header>
+      <div class="cn-card-body">
+        {pending?.kind === "approval" ? (
+          <Approval item={pending} />
+        ) : (
+          <Fragment>
+            {part.state === "input-streaming" ? (
+              typeof part.rawInput === "string" && part.rawInput !== "" && <Plain value={part.rawInput.slice(-2000)} />
+            ) : (
+              <Arguments input={part.input} isOpen={isAsking} />
+            )}
+            {pending && <ClientPending item={pending} />}
+          </Fragment>
+        )}
+        <Edited part={part} />
+        {call && <Running call={call} />}
+        {shown.length > 0 && <Outputs items={shown} />}
+        {part.state === "output-available" && <Result output={part.output} hasOutputs={shown.length > 0} />}
+        {part.errorText !== undefined && <Failure text={part.errorText} />}
+        {part.state !== "approval-requested" && reason && (
+          <p class="cn-note" dir="auto">
+            {visible(reason)}
+          </p>
+        )}
+      </div>
+    </section>
+  );
+}
+
+/** A client-side call that waits for a page or a person. */
+function ClientPending({ item }: { item: PendingItem }): VNode | null {
+  const { store } = useApp();
+  const tool = store.options.clientTools?.find(({ name }) => name === item.action);
+  const command = useCommand();
+  if (item.form || tool?.form) return <ClientForm item={item} />;
+  return (
+    <div class="cn-actions">
+      <button type="button" class="cn-button" disabled={command.isBusy} onClick={() => void command.run("toolError", { toolCallId: item.toolCallId, text: "Rejected." })}>
+        {t("reject")}
+      </button>
+      {command.note && (
+        <p class="cn-note" role="alert">
+          {command.note}
+        </p>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,39 @@
+import { h } from "preact";
+import { useRef } from "preact/hooks";
+import type { VNode } from "preact";
+import { useCommand, useIsOff } from "../app";
+import type { JsonObject } from "../parts";
+import type { PendingItem } from "../protocol";
+import { t } from "../strings";
+import { SchemaForm } from "./SchemaForm";
+import type { FormHandle } from "./SchemaForm";
+
+/** A form whose answer is the output of a client-side call. */
+export function ClientForm({ item }: { item: PendingItem }): VNode {
+  const form = useRef<FormHandle>(null);
+  const command = useCommand();
+  const isBusy = useIsOff() || command.isBusy;
+  const schema = (typeof item.form === "object" && item.form !== null ? item.form : (item.schema ?? null)) as JsonObject | null;
+  const submit = (): void => {
+    const output = form.current?.read();
+    if (output) void command.run("toolOutput", { toolCallId: item.toolCallId, output });
+  };
+  return (
+    <div class="cn-approval" role="group" aria-label={item.title || item.action}>
+      <SchemaForm schema={schema} values={{}} label={t("answerJson")} handle={form} />
+      <div class="cn-actions">
+        <button type="button" class="cn-button cn-primary" disabled={isBusy} onClick={submit}>
+          {t("submit")}
+        </button>
+        <button type="button" class="cn-button" disabled={isBusy} onClick={() => void command.run("toolError", { toolCallId: item.toolCallId, text: "Rejected." })}>
+          {t("reject")}
+        </button>
+      </div>
+      {command.note && (
+        <p class="cn-note" role="alert">
+          {command.note}
+        </p>
+      )}
+    </div>
+  );
+}

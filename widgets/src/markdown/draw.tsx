@@ -1,0 +1,167 @@
+import { Component, Fragment, h } from "preact";
+import type { ComponentChild, VNode } from "preact";
+import type { Token, Tokens } from "marked";
+import { Code } from "../components/Code";
+import { Picture } from "../components/Picture";
+import { Formula } from "../components/Formula";
+import { visible } from "../sanitize";
+import { t } from "../strings";
+import { TextStream } from "./stream";
+import type { Block } from "./stream";
+
+const entities = new Map<string, string>();
+
+/** The characters that a text of marked stands for: entities are decoded, direction overrides shown. */
+function plain(text: string): string {
+  const decoded = text.replace(/&(?:#\d{1,7}|#x[\da-f]{1,6}|[a-z][a-z\d]{1,31});/gi, (entity) => {
+    let char = entities.get(entity);
+    if (char === undefined) {
+      char = new DOMParser().parseFromString(entity, "text/html").documentElement.textContent ?? entity;
+      entities.set(entity, char);
+    }
+    return char;
+  });
+  return visible(decoded);
+}
+
+const LINK = /^(?:https?:|mailto:|#)/i;
+
+function inline(tokens: Token[] | undefined): ComponentChild[] {
+  return (tokens ?? []).map(inlineToken);
+}
+
+function inlineToken(token: Token): ComponentChild {
+  switch (token.type) {
+    case "text":
+      return "tokens" in token && token.tokens ? inline(token.tokens) : plain(token.text as string);
+    case "escape":
+      return visible(token.text as string);
+    case "strong":
+      return <strong>{inline(token.tokens)}</strong>;
+    case "em":
+      return <em>{inline(token.tokens)}</em>;
+    case "del":
+      return <del>{inline(token.tokens)}</del>;
+    case "codespan":
+      return <code dir="ltr">{visible(token.text as string)}</code>;
+    case "br":
+      return <br />;
+    case "math":
+      return <Formula tex={token.text as string} display={token.display as boolean} />;
+    case "image":
+      return <Picture url={token.href as string} alt={plain(token.text as string)} />;
+    case "link": {
+      const href = String(token.href);
+      if (!LINK.test(href)) return <span>{inline(token.tokens)}</span>;
+      return (
+        <a href={href} target="_blank" rel="noopener noreferrer">
+          {inline(token.tokens)}
+        </a>
+      );
+    }
+    case "checkbox":
+      return null;
+    default:
+      return visible(token.raw);
+  }
+}
+
+function listItem(item: Tokens.ListItem): VNode {
+  const body = item.tokens.map((token) =>
+    token.type === "text" && !item.loose ? <Fragment>{inline((token as Tokens.Text).tokens ?? [token])}</Fragment> : block(token),
+  );
+  if (!item.task) return <li dir="auto">{body}</li>;
+  return (
+    <li dir="auto" class="cn-task">
+      <span class="cn-check" role="img" aria-label={t(item.checked ? "taskDone" : "taskOpen")} data-checked={item.checked ? "" : undefined} />
+      <div>{body}</div>
+    </li>
+  );
+}
+
+function table(token: Tokens.Table): VNode {
+  const cell = (tag: "th" | "td", { tokens, align }: Tokens.TableCell): VNode =>
+    h(tag, { dir: "auto", style: align ? { textAlign: align } : undefined }, inline(tokens));
+  return (
+    <div class="cn-wide" role="region" tabIndex={0} aria-label={t("table")}>
+      <table>
+        <thead>
+          <tr>{token.header.map((head) => cell("th", head))}</tr>
+        </thead>
+        <tbody>
+          {token.rows.map((row) => (
+            <tr>{row.map((data) => cell("td", data))}</tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function block(token: Token): VNode | null {
+  switch (token.type) {
+    case "paragraph":
+    case "text":
+      return <p dir="auto">{inline("tokens" in token && token.tokens ? token.tokens : [token])}</p>;
+    case "heading":
+      // The panel's own title is a heading of level two; what is written below it comes after.
+      return h(`h${Math.min(6, (token.depth as number) + 2)}`, { dir: "auto", "data-depth": token.depth as number }, inline(token.tokens)) as VNode;
+    case "code":
+      return <Code text={token.text as string} lang={((token.lang as string | undefined) ?? "").split(/[\s{]/)[0] ?? ""} isDone />;
+    case "blockquote":
+      return <blockquote dir="auto">{(token.tokens ?? []).map(block)}</blockquote>;
+    case "list": {
+      const list = token as Tokens.List;
+      const items = list.items.map(listItem);
+      return list.ordered ? <ol start={list.start === "" ? 1 : list.start}>{items}</ol> : <ul>{items}</ul>;
+    }
+    case "table":
+      return table(token as Tokens.Table);
+    case "hr":
+      return <hr />;
+    case "math":
+      return (
+        <p>
+          <Formula tex={token.text as string} display />
+        </p>
+      );
+    case "space":
+    case "def":
+      return null;
+    default:
+      return <p dir="auto">{visible(token.raw)}</p>;
+  }
+}
+
+class DrawnBlock extends Component<{ block: Block; isOpen: boolean }> {
+  override shouldComponentUpdate(next: { block: Block; isOpen: boolean }): boolean {
+    return next.block.raw !== this.props.block.raw || next.isOpen !== this.props.isOpen;
+  }
+
+  render({ block: { token }, isOpen }: { block: Block; isOpen: boolean }): VNode | null {
+    if (isOpen && token.type === "code") {
+      return <Code text={token.text as string} lang={(token.lang as string | undefined) ?? ""} isDone={false} />;
+    }
+    return block(token);
+  }
+}
+
+/** A markdown text, which may still grow. */
+export class Markdown extends Component<{ text: string; isDone: boolean }> {
+  private stream = new TextStream();
+
+  override shouldComponentUpdate(next: { text: string; isDone: boolean }): boolean {
+    return next.text !== this.props.text || next.isDone !== this.props.isDone;
+  }
+
+  render({ text, isDone }: { text: string; isDone: boolean }): VNode {
+    const blocks = this.stream.blocks(text, isDone);
+    return (
+      <div class="cn-md">
+        {blocks.map((drawn, at) => (
+          <DrawnBlock key={at} block={drawn} isOpen={!isDone && at === blocks.length - 1} />
+        ))}
+      </div>
+    );
+  }
+}

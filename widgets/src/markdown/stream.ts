@@ -1,0 +1,55 @@
+import type { Token } from "marked";
+import { lex } from "./lexer";
+import { mend } from "./mend";
+
+export interface Block {
+  token: Token;
+  /** Equal raws draw equally, so a block whose raw is unchanged keeps its nodes. */
+  raw: string;
+}
+
+const REFERENCE = /^ {0,3}\[[^\]]+\]:/m;
+
+/**
+ * The blocks of one text, drawn while it grows. All blocks but the last are settled and are never lexed
+ * again; at the end the whole is lexed once, so that it equals what a finished text draws.
+ */
+export class TextStream {
+  private text = "";
+  private settled: Block[] = [];
+  private offset = 0;
+  private whole: Block[] | null = null;
+
+  blocks(text: string, isDone: boolean): Block[] {
+    if (!text.startsWith(this.text)) {
+      this.settled = [];
+      this.offset = 0;
+    } else if (text === this.text && isDone && this.whole) return this.whole;
+    this.whole = null;
+    this.text = text;
+    if (isDone) return (this.whole = this.finish(text));
+    let tail = text.slice(this.offset);
+    const tokens = lex(tail);
+    let last = tokens.length - 1;
+    while (last > 0 && tokens[last]?.type === "space") last -= 1;
+    let used = 0;
+    for (const token of tokens.slice(0, Math.max(0, last))) {
+      used += token.raw.length;
+      this.settled.push({ token, raw: token.raw });
+    }
+    this.offset += used;
+    tail = tail.slice(used);
+    const open = lex(mend(tail)).map((token) => ({ token, raw: token.raw }));
+    return [...this.settled, ...open].filter(({ token }) => token.type !== "space");
+  }
+
+  private finish(text: string): Block[] {
+    // Without reference definitions the settled blocks are final; only the tail is lexed.
+    const hasReferences = REFERENCE.test(text);
+    const settled = hasReferences ? [] : this.settled;
+    const tail = settled.length > 0 ? text.slice(this.offset) : text;
+    const mark = hasReferences ? "\0" : "";
+    const blocks = [...settled, ...lex(tail).map((token) => ({ token, raw: token.raw + mark }))];
+    return blocks.filter(({ token }) => token.type !== "space");
+  }
+}
