@@ -14,6 +14,7 @@ from chatnb.messages.schema import (
     Fields,
     anything,
     boolean,
+    expectation,
     finite_json,
     may,
     need,
@@ -137,7 +138,10 @@ def _check(value: object) -> None:
     _check_fields(value, fields)
     if fields is DATA_CHUNK:
         # A data chunk is stored as it came, so its extra keys must be JSON as well.
-        anything(value, ())
+        for key, extra in value.items():
+            if not isinstance(key, str):
+                raise Refused((), "an object whose keys are strings", value)
+            anything(extra, (key,))
 
 
 def _check_fields(value: Mapping[str, object], fields: Fields) -> None:
@@ -146,7 +150,7 @@ def _check_fields(value: Mapping[str, object], fields: Fields) -> None:
         if found is not NOTHING:
             field.check(found, (key,))
         elif field.required:
-            raise Refused((key,), "a value" if field.check is anything else "a string or a value of its type", NOTHING)
+            raise Refused((key,), expectation(field.check, (key,)), NOTHING)
 
 
 def check_shape(value: Mapping[str, object], kind: str, fields: Fields) -> None:

@@ -164,7 +164,7 @@ def data(state: FoldState, chunk: JsonObject) -> FoldChange | None:
                 value = freeze(chunk["data"], ("data",))
                 slot.edit()["data"] = value
                 return slot.changed()
-    return state.add(dict(freeze(chunk))).changed()
+    return state.add({key: freeze(value, (key,)) for key, value in chunk.items()}).changed()
 
 
 CONTENT_HANDLERS: Final[dict[str, Handler]] = {

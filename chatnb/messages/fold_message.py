@@ -129,8 +129,8 @@ class Fold:
 
     @property
     def error(self) -> MessageError | None:
-        """What ended the fold, else (not strict) the first `error` chunk, else None."""
-        return self._failure or self._remote
+        """The first error: an `error` chunk that a fold which is not strict went past, or what ended it; else None."""
+        return self._remote or self._failure
 
     @property
     def finish_reason(self) -> str | None:

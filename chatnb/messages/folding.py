@@ -123,7 +123,7 @@ def _kept_copy(chunk: Any) -> Any:
     if is_plain_delta(chunk) or not isinstance(chunk, dict):
         return dict(chunk) if isinstance(chunk, dict) else chunk
     try:
-        return FrozenDict(freeze(chunk))
+        return FrozenDict({key: freeze(value) for key, value in chunk.items()})
     except Refused:
         return chunk
 

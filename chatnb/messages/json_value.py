@@ -19,7 +19,7 @@ JsonValue: TypeAlias = Any
 JsonObject: TypeAlias = dict[str, Any]
 """A JSON object."""
 
-MAX_DEPTH = 400
+MAX_DEPTH = 256
 """Deeper values are refused: `json.dumps` and every other walker would run out of stack."""
 
 
@@ -81,6 +81,8 @@ class FrozenList(list[Any]):
 
 _LEAVES = frozenset({str, int, bool, type(None)})
 
+# The walkers below take one stack frame for each level, so that MAX_DEPTH levels fit under any caller.
+
 
 def freeze(value: object, path: Path = (), *, finite: bool = False, depth: int = 0) -> JsonValue:
     """Return a read-only copy of a JSON value; a value that is read-only already is returned itself.
@@ -97,28 +99,28 @@ def freeze(value: object, path: Path = (), *, finite: bool = False, depth: int =
     kind = type(value)
     if kind in _LEAVES:
         return value
-    if kind is float:
-        if finite and not math.isfinite(value):  # type: ignore[arg-type]
-            raise Refused(path, "a finite number", value)
+    if not finite and (kind is float or kind is FrozenDict or kind is FrozenList):
         return value
-    if not finite and (kind is FrozenDict or kind is FrozenList):
-        return value
-    if depth >= MAX_DEPTH:
-        raise Refused((), f"at most {MAX_DEPTH} levels of nesting", value)
     if isinstance(value, dict):
-        return _freeze_object(value, path, finite, depth)
+        _check_depth(value, path, depth)
+        pairs: JsonObject = {}
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise Refused(path, "an object whose keys are strings", value)
+            pairs[key] = freeze(item, (*path, key), finite=finite, depth=depth + 1)
+        return FrozenDict(pairs)
     if isinstance(value, (list, tuple)):
-        return FrozenList(
-            [freeze(item, (*path, index), finite=finite, depth=depth + 1) for index, item in enumerate(value)]
-        )
+        _check_depth(value, path, depth)
+        items: list[JsonValue] = []
+        for index, item in enumerate(value):
+            items.append(freeze(item, (*path, index), finite=finite, depth=depth + 1))
+        return FrozenList(items)
     return _plain_leaf(value, path, finite)
 
 
-def _freeze_object(value: dict[Any, Any], path: Path, finite: bool, depth: int) -> FrozenDict:
-    for key in value:
-        if not isinstance(key, str):
-            raise Refused(path, "an object whose keys are strings", value)
-    return FrozenDict({key: freeze(item, (*path, key), finite=finite, depth=depth + 1) for key, item in value.items()})
+def _check_depth(value: object, path: Path, depth: int) -> None:
+    if depth >= MAX_DEPTH:
+        raise Refused(path, f"at most {MAX_DEPTH} levels of nesting", value)
 
 
 def _plain_leaf(value: object, path: Path, finite: bool) -> JsonValue:
@@ -128,16 +130,24 @@ def _plain_leaf(value: object, path: Path, finite: bool) -> JsonValue:
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
-        return freeze(float(value), path, finite=finite)
+        if finite and not math.isfinite(value):
+            raise Refused(path, "a finite number", value)
+        return float(value)
     raise Refused(path, "a JSON value", value)
 
 
 def thaw(value: JsonValue) -> JsonValue:
     """Return a fresh copy in plain dicts and lists."""
     if isinstance(value, dict):
-        return {key: thaw(item) for key, item in value.items()}
+        pairs: JsonObject = {}
+        for key, item in value.items():
+            pairs[key] = thaw(item)
+        return pairs
     if isinstance(value, list):
-        return [thaw(item) for item in value]
+        items: list[JsonValue] = []
+        for item in value:
+            items.append(thaw(item))
+        return items
     return value
 
 
@@ -148,7 +158,12 @@ def same_json(left: JsonValue, right: JsonValue) -> bool:
     if isinstance(left, bool) or isinstance(right, bool):
         return False
     if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(same_json(item, right[key]) for key, item in left.items())
+        if left.keys() != right.keys():
+            return False
+        for key, item in left.items():  # noqa: SIM110 - `all` takes two frames more
+            if not same_json(item, right[key]):
+                return False
+        return True
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(map(same_json, left, right))
     return bool(left == right)
@@ -157,7 +172,10 @@ def same_json(left: JsonValue, right: JsonValue) -> bool:
 def hash_json(value: JsonValue) -> int:
     """Return a hash that is equal for values of the same wire form."""
     if isinstance(value, dict):
-        return hash(frozenset((key, hash_json(item)) for key, item in value.items()))
+        pairs: set[tuple[str, int]] = set()
+        for key, item in value.items():
+            pairs.add((key, hash_json(item)))
+        return hash(frozenset(pairs))
     if isinstance(value, list):
         return hash(tuple(map(hash_json, value)))
     return hash((bool, value)) if isinstance(value, bool) else hash(value)

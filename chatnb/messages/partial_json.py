@@ -82,16 +82,11 @@ def is_too_deep(value: JsonValue) -> bool:
     """Tell whether a value is nested deeper than a message may hold. It walks without recursing."""
     level = [value]
     for _ in range(MAX_DEPTH + 1):
-        level = [child for item in level for child in _children(item)]
+        level = [item for item in level if isinstance(item, (dict, list))]
         if not level:
             return False
+        level = [child for item in level for child in (item.values() if isinstance(item, dict) else item)]
     return True
-
-
-def _children(value: JsonValue) -> list[JsonValue]:
-    if isinstance(value, dict):
-        return list(value.values())
-    return value if isinstance(value, list) else []
 
 
 def _close(text: str) -> str | None:

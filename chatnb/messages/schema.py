@@ -159,11 +159,11 @@ def clean(value: object, fields: Fields, path: Path) -> FrozenDict:
             out[key] = field.check(found, (*path, key))
         elif field.required:
             field_path = (*path, key)
-            raise Refused(field_path, _expectation(field.check, field_path), NOTHING)
+            raise Refused(field_path, expectation(field.check, field_path), NOTHING)
     return FrozenDict(out)
 
 
-def _expectation(check: Check, path: Path) -> str:
+def expectation(check: Check, path: Path) -> str:
     """Say what a missing field should have been, by asking its check."""
     try:
         check(NOTHING, path)
@@ -172,5 +172,5 @@ def _expectation(check: Check, path: Path) -> str:
     return "a value"
 
 
-provider_metadata: Check = object_of(object_of(lambda value, path: freeze(value, path, finite=True)))
+provider_metadata: Check = object_of(object_of(finite_json))
 """An object of objects of JSON values."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatnb.messages import ABSENT, parse_partial_json
+from chatnb.messages import ABSENT, Fold, UIMessage, parse_partial_json
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -108,3 +109,21 @@ class TestProperties:
             return
         if value != float("inf") and "e" not in text:
             assert found == value
+
+
+class TestDepth:
+    @pytest.mark.parametrize(("unit", "end"), [("[", "]"), ('{"a":', "}")])
+    @pytest.mark.parametrize("levels", [255, 256, 257, 300, 900])
+    def test_what_a_message_can_hold(self, unit: str, end: str, levels: int) -> None:
+        """A value is either good for a whole life in a message, or ABSENT."""
+        text = unit * levels + "1" + end * levels if unit != "[" else unit * levels + end * levels
+        for tried in (text, text[:-1]):
+            fold = Fold()
+            fold.feed({"type": "tool-input-start", "toolCallId": "c", "toolName": "g"})
+            fold.feed({"type": "tool-input-delta", "toolCallId": "c", "inputTextDelta": tried})
+            message = fold.message
+            assert message.parts[0].has("input") == (levels <= 256)
+            again = UIMessage.from_wire(json.loads(json.dumps(message.to_wire())))
+            assert again == message
+            assert hash(again) == hash(message)
+            assert copy.deepcopy(message.to_wire()) == message.to_wire()

@@ -169,6 +169,8 @@ class TestChunks:
             {"type": "finish", "finishReason": None},
             {"type": "message-metadata"},
             {"type": "data-x"},
+            {"type": "data-x", "data": 1, "extra": object()},
+            {"type": "data-x", "data": 1, 5: 1},
             {"type": "tool-output-available", "toolCallId": "c"},
             {"type": "tool-input-start", "toolCallId": "c", "toolName": "g", "title": None},
         ],
