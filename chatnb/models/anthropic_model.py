@@ -239,7 +239,7 @@ class AnthropicModel:
 
         request_id: str | None = None
         try:
-            # The whole body goes as `extra_body`, byte for byte ours: the SDK neither rewrites it nor warns into a cell.
+            # As `extra_body` the body goes byte for byte: the SDK neither rewrites it nor warns into a cell.
             create = client.messages.with_streaming_response.create
             async with create(model="", max_tokens=1, messages=[], stream=True, extra_body=made.body) as response:
                 request_id = response.headers.get("request-id")
