@@ -16,6 +16,7 @@ SANITISER = ROOT / "notebooks" / "nbval.cfg"
 
 # At import, before any kernel is started: nbval's kernels inherit this environment.
 os.environ["CHATNB_OFFLINE_RHYTHM"] = "0"
+os.environ["CHATNB_FORBID_NETWORK"] = "1"  # chatnb's own switch, for kernels and other processes
 os.environ.pop("ANTHROPIC_API_KEY", None)
 _stores = tempfile.TemporaryDirectory(prefix="chatnb-tests-", ignore_cleanup_errors=True)
 os.environ["CHATNB_STORE"] = str(Path(_stores.name, "chats.db"))
