@@ -6,6 +6,7 @@ import os
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,9 +15,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 
+import click
+
 from chatnb.errors import ConfigError, MissingExtraError
 
 FIRST = "01_first_chat.ipynb"
+_PAGE = f"/lab/tree/{FIRST}"
 _PACKAGE = Path(__file__).resolve().parents[1]
 _STOP_SECONDS = 10
 
@@ -61,20 +65,19 @@ def copy_tour(tour: Path, folder: Path) -> list[Path]:
     return kept
 
 
-def lab_command(folder: Path, *, browser: bool = True, port: int | None = None) -> list[str]:
+def lab_command(folder: Path, port: int, *, browser: bool = True) -> list[str]:
     """The command that starts JupyterLab in this Python on the first notebook.
 
     Args:
         folder: The server's root folder.
+        port: The port, which must be free.
         browser: Whether a browser is opened.
-        port: The port, which must be free; by default JupyterLab looks for one.
     """
     command = [sys.executable, "-m", "jupyterlab", "--ServerApp.ip=127.0.0.1"]
-    command += [f"--ServerApp.root_dir={folder}", f"--LabApp.default_url=/lab/tree/{FIRST}"]
+    command += [f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
+    command += [f"--ServerApp.root_dir={folder}", f"--LabApp.default_url={_PAGE}"]
     if not browser:
         command.append("--no-browser")
-    if port is not None:
-        command += [f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         # In a container people are root; JupyterLab would refuse. It listens on this machine alone, with a token.
         command.append("--allow-root")
@@ -87,7 +90,7 @@ def open_lab(folder: Path, *, browser: bool = True, port: int | None = None) -> 
     Args:
         folder: The server's root folder.
         browser: Whether a browser is opened.
-        port: The port, which must be free; by default JupyterLab looks for one.
+        port: The port, which must be free; by default the first free one from 8888 on.
 
     Returns:
         The exit code: JupyterLab's own, or 0 after Ctrl-C.
@@ -97,14 +100,27 @@ def open_lab(folder: Path, *, browser: bool = True, port: int | None = None) -> 
     """
     if find_spec("jupyterlab") is None:
         raise MissingExtraError('The tour opens in JupyterLab, which is missing: pip install "chatnb[lab]"')
-    environment = {
-        **os.environ,
-        # Not on the command line, which other users of this machine can read.
-        "JUPYTER_TOKEN": secrets.token_hex(24),
-        # The kernel is the one of this Python, even if the user's own folder has another of that name.
-        "JUPYTER_PREFER_ENV_PATH": "1",
-    }
-    return _run_until_interrupted(lab_command(folder, browser=browser, port=port), environment)
+    port = _first_free_port() if port is None else port
+    # In the environment, not on the command line, which other users of this machine can read.
+    token = os.environ.get("JUPYTER_TOKEN") or secrets.token_hex(24)
+    # The kernel is the one of this Python, even if the user's own folder has another of that name.
+    environment = {**os.environ, "JUPYTER_TOKEN": token, "JUPYTER_PREFER_ENV_PATH": "1"}
+    # JupyterLab hides a token that it was given, so the address is told here.
+    click.echo(f"The tour: http://127.0.0.1:{port}{_PAGE}?token={token}")
+    return _run_until_interrupted(lab_command(folder, port, browser=browser), environment)
+
+
+def _first_free_port() -> int:
+    for port in range(8888, 8988):
+        with socket.socket() as probe:
+            if os.name != "nt":  # there it would let two servers share the port
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise ConfigError("The ports 8888 to 8987 are taken: name a free one with --port.")
 
 
 def _run_until_interrupted(command: Sequence[str], environment: dict[str, str]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -59,13 +60,13 @@ class TestCommand:
     """What is started, and what is said when it can't be."""
 
     def test_listens_on_this_machine_alone(self) -> None:
-        command = lab.lab_command(Path("here"), browser=False, port=8999)
+        command = lab.lab_command(Path("here"), 8999, browser=False)
         assert "--ServerApp.ip=127.0.0.1" in command
         assert {"--no-browser", "--ServerApp.port=8999", "--ServerApp.root_dir=here"} <= set(command)
         assert f"--LabApp.default_url=/lab/tree/{lab.FIRST}" in command
 
     def test_no_token_is_on_the_command_line(self) -> None:
-        assert not [part for part in lab.lab_command(Path("here")) if "token" in part]
+        assert not [part for part in lab.lab_command(Path("here"), 8888) if "token" in part]
 
     def test_without_jupyterlab_the_command_to_install_is_named(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -110,14 +111,17 @@ class TestServer:
     def test_lives_and_ends(self, running: tuple[subprocess.Popen[bytes], int], tmp_path: Path) -> None:
         """JupyterLab serves the copied tour behind a token; Ctrl-C ends both."""
         process, port = running
+        log = tmp_path / "log"
         url = f"http://127.0.0.1:{port}/api"
-        self.wait_until_it_answers(process, url, tmp_path / "log")
+        self.wait_until_it_answers(process, url, log)
         with pytest.raises(urllib.error.HTTPError, match="403") as refused:
             urllib.request.urlopen(f"{url}/contents", timeout=5)
         refused.value.close()
+        told = re.search(rf"http://127.0.0.1:{port}/lab/tree/01_first_chat.ipynb\?token=(\w+)", log.read_text("utf-8"))
+        assert told is not None
         [runtime] = (tmp_path / "jupyter_runtime_dir").glob("jpserver-*.json")
         server = json.loads(runtime.read_text("utf-8"))
-        request = urllib.request.Request(f"{url}/contents", headers={"Authorization": f"token {server['token']}"})
+        request = urllib.request.Request(f"{url}/contents", headers={"Authorization": f"token {told[1]}"})
         with urllib.request.urlopen(request, timeout=5) as answer:
             names = {entry["name"] for entry in json.load(answer)["content"]}
         assert lab.FIRST in names
