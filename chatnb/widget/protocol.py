@@ -1,4 +1,4 @@
-"""What page and kernel say to each other (spec/widget.md, section 3): one class per `type`, with a literal discriminator.
+"""What page and kernel say to each other (spec/widget.md, section 3): one class per `type`, literally named.
 
 Frames go from the kernel to the page, commands from the page to the kernel. `widgets/src/protocol.ts` is generated from
 these classes and those of `operations.py` by `widgets/generate_protocol.py`; a test fails when it is stale. Frames are
@@ -163,7 +163,10 @@ class Last(Record):
 
 
 class HelloCommand(BaseCommand):
-    """A view is there, or has lost track. `have`: hashes of the assets that it holds."""
+    """A view is there, or has lost track.
+
+    `have`: hashes of the assets that it holds. `resume`: show a running reply that was held back (`state.held`).
+    """
 
     type: Literal["hello"]
     versions: list[int]
@@ -172,6 +175,7 @@ class HelloCommand(BaseCommand):
     locale: str | None = None
     dark: bool = False
     can_insert: bool = False
+    resume: bool = False
 
 
 class ByeCommand(BaseCommand):

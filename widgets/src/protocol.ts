@@ -396,7 +396,7 @@ export interface Last {
   seq: number;
 }
 
-/** A view is there, or has lost track. `have`: hashes of the assets that it holds. */
+/** A view is there, or has lost track. `have`: hashes of the assets that it holds. `resume`: show a running reply that was held back (`state.held`). */
 export interface HelloCommand extends BaseCommand {
   type: "hello";
   versions: number[];
@@ -405,6 +405,7 @@ export interface HelloCommand extends BaseCommand {
   locale?: string | null;
   dark?: boolean;
   canInsert?: boolean;
+  resume?: boolean;
 }
 
 /** A view is gone. */

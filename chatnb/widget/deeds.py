@@ -1,0 +1,401 @@
+"""What each command of a view does. On the chat's runtime (spec/widget.md, 3.2)."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .._json import JsonValue
+from ..turns.records import Outcome, Update
+from .assets import Asset, find_extras, read_extra
+from .attachments import file_parts
+from .cells import CellInserts
+from .channel import Channel, error_ack
+from .client_tools import ClientTools, output_problem
+from .commands import Answer, Fields, refusal
+from .inputs import BodyMaker
+from .notices import Notices
+from .picture import REFUSED_STAGES
+from .seam import ChatSeam
+from .settings import Settings
+from .site import WidgetSite
+from .view_form import ViewForm
+
+logger = logging.getLogger("chatnb.widget")
+
+KEPT = 1_000
+_EXPORTS = {
+    "md": ("md", "text/markdown"),
+    "html": ("html", "text/html"),
+    "json": ("json", "application/json"),
+    "ipynb": ("ipynb", "application/x-ipynb+json"),
+}
+
+
+class WidgetDeeds:
+    """Carries out the commands of one widget.
+
+    Args:
+        seam: The chat.
+        channel: The views.
+        settings: The widget's options.
+        form: How values are shown.
+        body: Makes the body of inputs.
+        take_over: Opens the chat again after a lost lease.
+        release: Shows a reply that was held back (`resume=False`).
+    """
+
+    def __init__(
+        self,
+        seam: ChatSeam,
+        channel: Channel,
+        settings: Settings,
+        form: ViewForm,
+        body: BodyMaker,
+        *,
+        take_over: Callable[[], Any],
+        greeted: Callable[[Any], None],
+        left: Callable[[str], None],
+    ) -> None:
+        self._seam = seam
+        self._channel = channel
+        self._settings = settings
+        self._form = form
+        self._body = body
+        self._reopen = take_over
+        self._greeted = greeted
+        self._left = left
+        self.epoch = channel.epoch
+        self.site = WidgetSite(seam, channel, form, self.finish, auto_continue=settings.auto_continue)
+        self.tools = ClientTools(seam, channel, settings.client_tools, settings.on_tool_call, self._settle_tool)
+        self.notices = Notices(form, channel.refresh)
+        self.cells = CellInserts(channel)
+        self.command_ids: dict[str, str] = {}
+        self._unwritten: list[tuple[Any, Answer, Fields | None, Fields | None]] = []
+        self._submissions: OrderedDict[str, tuple[Any, str]] = OrderedDict()
+        self._taken_back: OrderedDict[str, None] = OrderedDict()
+
+    # --- what the desk asks for ---------------------------------------------------------------------------------
+
+    def post(self, function: Callable[..., object], *args: object) -> None:
+        """Call a function on the runtime."""
+        self._seam.post(function, *args)
+
+    def is_closed(self) -> bool:
+        """Tell whether the chat takes nothing more."""
+        return self._seam.state().closed is not None
+
+    def send_ack(self, view: str, id: str, fields: Fields) -> None:
+        """Send an answer."""
+        self._channel.now({"type": "ack", "to": view, "id": id, **fields})
+
+    def do(self, command: Any, buffers: Sequence[bytes], answer: Answer) -> None:
+        """Do a command."""
+        kind: str = command.type
+        if kind not in ("hello", "bye"):
+            self._channel.touch(command.view)
+        if kind == "send":
+            self._send(command, buffers, answer)
+        elif kind in ("approve", "reject"):
+            self.site.decide(command, answer)
+        else:
+            handler: Callable[[Any, Answer], None] = getattr(self, f"_{_snake(kind)}")
+            handler(command, answer)
+
+    def on_update(self, update: Update) -> None:
+        """Answer what has been written meanwhile; look for client-side calls; pass notices on."""
+        if self._unwritten:
+            waiting, self._unwritten = self._unwritten, []
+            for entry in waiting:
+                self.finish(*entry)
+        if update.kind == "notice" and update.notice is not None:
+            self.notices.show(dict(update.notice))
+        elif update.kind == "chunk":
+            self.notices.passing(update)
+        elif update.kind == "settled":
+            self.notices.drop("data-retry", "data-compaction")
+        if update.kind in ("pending", "settled", "history", "state"):
+            self.tools.look(self._seam.state())
+
+    # --- inputs -------------------------------------------------------------------------------------------------
+
+    def finish(
+        self, submission: Any, answer: Answer, result: Fields | None = None, skipped: Fields | None = None
+    ) -> None:
+        """Answer a command once its input is written, or has failed before.
+
+        Args:
+            submission: The input; None when there is nothing to be written.
+            answer: Answers the command.
+            result: What the answer tells.
+            skipped: The answer when the input was skipped at once; None: that is fine.
+        """
+        outcome = self._seam.outcome(submission) if submission is not None else None
+        if outcome is not None and outcome.status == "error" and (outcome.turn is None or not submission.admitted):
+            answer(_failed(outcome, self._form))
+        elif outcome is not None and outcome.status == "skipped" and skipped is not None:
+            answer(skipped)
+        elif submission is None or outcome is not None or submission.admitted:
+            answer({"ok": True, **({"result": result} if result else {})})
+        else:
+            self._unwritten.append((submission, answer, result, skipped))
+            self._seam.spawn(self._when_done(submission), "answer of a command")
+
+    async def _when_done(self, submission: Any) -> None:
+        await submission
+        self.on_update(Update(kind="queue"))
+
+    def _send(self, command: Any, buffers: Sequence[bytes], answer: Answer) -> None:
+        if command.id in self._taken_back:
+            answer(error_ack("failed", "Taken back before it was sent."))
+            return
+        files = file_parts(
+            command.files,
+            buffers,
+            allowed=self._settings.allow_attachments,
+            max_bytes=self._settings.max_attachment_bytes,
+        )
+        if not command.text.strip() and not files:
+            answer(error_ack("invalid", "Write something first.", "text"))
+            return
+        options = self._body.options("submit-message", None, None)
+        parts = [{"type": "text", "text": command.text}] if command.text.strip() else []
+        submission = self._seam.do("send", [*parts, *files], client_tools=self._settings.client_tools, **options)
+        self._submissions[command.id] = (submission, command.text)
+        while len(self._submissions) > KEPT:
+            self._submissions.popitem(last=False)
+        input_id = self._seam.input_id(submission)
+        if input_id is not None:
+            self.command_ids = {**dict(list(self.command_ids.items())[-200:]), input_id: command.id}
+            self._channel.refresh()
+        self._seam.spawn(self._follow(command.id, submission), "outcome of a sent message")
+        refused = error_ack("busy", "A reply is being written; send it again when it is done.")
+        self.finish(submission, answer, {"inputId": input_id} if input_id else None, refused)
+
+    async def _follow(self, command_id: str, submission: Any) -> None:
+        """Give a text back that was not taken after all."""
+        outcome: Outcome = await submission
+        error = outcome.error
+        if outcome.status == "error" and error is not None and error.stage in REFUSED_STAGES:
+            self.notices.show(
+                {
+                    "id": f"input-{command_id}",
+                    "level": "error",
+                    "text": self._form.text(error.message),
+                    "actions": [{"kind": "restoreText", "commandId": command_id}],
+                }
+            )
+
+    def _cancel(self, command: Any, answer: Answer) -> None:
+        if command.command_id is not None:
+            known = self._submissions.get(command.command_id)
+            if known is None:
+                self._taken_back[command.command_id] = None
+                while len(self._taken_back) > KEPT:
+                    self._taken_back.popitem(last=False)
+                answer({"ok": True, "result": {"text": None}})
+                return
+            submission, text = known
+            if submission.done:
+                answer(error_ack("not_found", "This was answered already."))
+                return
+            submission.stop()
+            self._seam.spawn(self._take_back(submission, text, answer), "a message taken back")
+            return
+        found = self._seam.cancel_input(command.input_id or "")
+        if found is None:
+            answer(error_ack("not_found", "This does not wait any more."))
+            return
+        answer({"ok": True, "result": {"text": found}})
+
+    async def _take_back(self, submission: Any, text: str, answer: Answer) -> None:
+        """A text whose turn had begun is taken off the history too: the person has it back in the box."""
+        outcome: Outcome = await submission
+        if outcome.status != "skipped":
+            state = self._seam.state()
+            last = next((message for message in reversed(state.messages) if message.role == "user"), None)
+            if last is not None and last.text == text and state.status == "ready":
+                self._seam.do("undo")
+        answer({"ok": True, "result": {"text": text}})
+
+    def _stop(self, command: Any, answer: Answer) -> None:
+        self._seam.chat.stop()
+        answer({"ok": True})
+
+    def _act(self, command: Any, answer: Answer) -> None:
+        self.finish(self._seam.do("act", command.action), answer)
+
+    def _regenerate(self, command: Any, answer: Answer) -> None:
+        options = self._body.options("regenerate-message", command.message_id, None)
+        tools = self._settings.client_tools
+        self.finish(self._seam.do("regenerate", command.message_id, client_tools=tools, **options), answer)
+
+    def _edit(self, command: Any, answer: Answer) -> None:
+        if not command.text.strip():
+            answer(error_ack("invalid", "Write something first.", "text"))
+            return
+        self.finish(self._seam.do("edit", command.message_id, command.text), answer)
+
+    def _rollback(self, command: Any, answer: Answer) -> None:
+        self._on_message(command, answer)
+
+    _switch = _remove = _rollback
+
+    def _on_message(self, command: Any, answer: Answer) -> None:
+        if command.message_id is None:
+            answer(error_ack("invalid", "Which message?", "messageId"))
+            return
+        self.finish(self._seam.do(command.type, command.message_id), answer)
+
+    def _undo(self, command: Any, answer: Answer) -> None:
+        self.finish(self._seam.do(command.type), answer)
+
+    _redo = _clear = _undo
+
+    def _continue(self, command: Any, answer: Answer) -> None:
+        options = self._body.options("continuation", None, None)
+        tools = self._settings.client_tools
+        self.finish(self._seam.do("continue_last_turn", client_tools=tools, **options), answer)
+
+    def _discard(self, command: Any, answer: Answer) -> None:
+        result = self._seam.chat.discard()
+        self.finish(result if hasattr(result, "admitted") else None, answer)
+
+    # --- actions ------------------------------------------------------------------------------------------------
+
+    def _call(self, command: Any, answer: Answer) -> None:
+        self.site.call(command, answer)
+
+    def _tool_started(self, command: Any, answer: Answer) -> None:
+        if self.tools.started(command.view, command.tool_call_id):
+            answer({"ok": True})
+        else:
+            answer(error_ack("already_decided", "This runs elsewhere already."))
+
+    def _tool_output(self, command: Any, answer: Answer) -> None:
+        problem = output_problem(command.output)
+        if problem is not None:
+            answer(error_ack("too_large", problem))
+            return
+        self.tools.settled(command.tool_call_id)
+        auto = self._settings.auto_continue
+        self.finish(self._seam.do("add_tool_output", command.tool_call_id, command.output, continue_=auto), answer)
+
+    def _tool_error(self, command: Any, answer: Answer) -> None:
+        self.tools.settled(command.tool_call_id)
+        auto = self._settings.auto_continue
+        text = command.text[:2000]
+        self.finish(self._seam.do("add_tool_error", command.tool_call_id, text, continue_=auto), answer)
+
+    def _settle_tool(self, tool_call_id: str, output: JsonValue, error: str | None) -> None:
+        method, value = ("add_tool_output", output) if error is None else ("add_tool_error", error)
+        try:
+            self._seam.do(method, tool_call_id, value, continue_=self._settings.auto_continue)
+        except Exception:
+            logger.info("a client tool answered too late", exc_info=True)
+
+    def _restore(self, command: Any, answer: Answer) -> None:
+        restore = self._seam.chat.restore_variables
+
+        async def work() -> None:
+            result = await self._seam.run_in_kernel(restore, tool_call_id=command.tool_call_id, force=command.force)
+            restored, skipped = (getattr(result, name, ()) for name in ("restored", "skipped"))
+            answer({"ok": True, "result": {"restored": list(restored), "skipped": list(skipped)}})
+
+        self._later(work, answer)
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def _hello(self, command: Any, answer: Answer) -> None:
+        self._greeted(command)
+        if self._channel.hello(command):
+            self.tools.view_came()
+        answer({"ok": True})
+
+    def _bye(self, command: Any, answer: Answer) -> None:
+        self._channel.leave(command.view)
+        self.tools.view_left(command.view)
+        self._left(command.view)
+        answer({"ok": True})
+
+    def _load_earlier(self, command: Any, answer: Answer) -> None:
+        found = self._channel.load_earlier(command.view, command.before)
+        answer({"ok": True} if found else error_ack("not_found", "There is no such message any more."))
+
+    def _load_part(self, command: Any, answer: Answer) -> None:
+        found = self._channel.load_part(command.message_id, command.index)
+        answer({"ok": True} if found else error_ack("not_found", "There is no such text any more."))
+
+    def _get_asset(self, command: Any, answer: Answer) -> None:
+        asset = self._channel.find_asset(command.hash)
+        if asset is None:
+            answer(error_ack("not_found", "This content is gone."))
+            return
+        self._channel.send_asset(command.hash, asset)
+        answer({"ok": True})
+
+    def _get_extra(self, command: Any, answer: Answer) -> None:
+        asset = read_extra(command.name)
+        if asset is None:
+            answer(error_ack("not_found", "The front end has no such part."))
+            return
+        name = find_extras()[command.name]
+        self._channel.send_asset(name, asset, command.name)
+        answer({"ok": True, "result": {"hash": name}})
+
+    def _complete(self, command: Any, answer: Answer) -> None:
+        answer({"ok": True, "result": dict(self._seam.complete(command.prefix))})
+
+    def _preview(self, command: Any, answer: Answer) -> None:
+        async def work() -> None:
+            found = await self._seam.preview(command.name)
+            answer({"ok": True, "result": dict(found)} if found else error_ack("not_found", "There is no such name."))
+
+        self._later(work, answer)
+
+    def _export(self, command: Any, answer: Answer) -> None:
+        ending, media_type = _EXPORTS[command.format]
+        data = self._form.text(self._seam.chat.export(command.format)).encode("utf-8", "replace")
+        name = hashlib.sha256(data).hexdigest()
+        self._channel.send_asset(name, Asset(media_type, data))
+        filename = "".join(sign if sign.isalnum() or sign in "-_" else "-" for sign in self._seam.chat.id)
+        answer({"ok": True, "result": {"hash": name, "filename": f"{filename}.{ending}", "mediaType": media_type}})
+
+    # --- the rest -----------------------------------------------------------------------------------------------
+
+    def _cell_inserted(self, command: Any, answer: Answer) -> None:
+        self.cells.answered(command.id, command.ok)
+        answer({"ok": True})
+
+    def _take_over(self, command: Any, answer: Answer) -> None:
+        async def work() -> None:
+            await asyncio.to_thread(self._reopen)
+            answer({"ok": True})
+
+        self._later(work, answer)
+
+    def _later(self, work: Callable[[], Any], answer: Answer) -> None:
+        async def guarded() -> None:
+            try:
+                await work()
+            except Exception as error:  # noqa: BLE001 - whatever it meets is the answer to the command
+                answer(refusal(error))
+
+        self._seam.spawn(guarded(), "a command of a view")
+
+
+def _snake(kind: str) -> str:
+    return "".join(f"_{sign.lower()}" if sign.isupper() else sign for sign in kind)
+
+
+def _failed(outcome: Outcome, form: ViewForm) -> Fields:
+    error = outcome.error
+    if error is None:
+        return error_ack("failed", "This failed.")
+    if error.cause is not None:
+        return refusal(error.cause)
+    return error_ack("failed", form.text(error.message))

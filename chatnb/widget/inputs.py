@@ -1,0 +1,102 @@
+"""What a widget adds to its inputs: the body, and the schemas of client tools (spec/widget.md, section 1)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .._json import JsonValue
+from ..errors import ConfigError
+from ..messages import UIMessage
+
+Body = Mapping[str, JsonValue]
+BodyOption = Body | Callable[[], Any] | None
+RunInKernel = Callable[..., Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendRequest:
+    """What `prepare_send_messages_request` gets.
+
+    Attributes:
+        trigger: `"submit-message"`, `"regenerate-message"` or `"continuation"`.
+        message_id: The message that is regenerated, or None.
+        messages: The history as the widget shows it.
+        body: The body so far.
+    """
+
+    trigger: str
+    message_id: str | None
+    messages: tuple[UIMessage, ...]
+    body: Mapping[str, JsonValue] | None
+
+
+class BodyMaker:
+    """Makes the body of each input of a widget.
+
+    Args:
+        body: A dict, or a sync or async function that returns one.
+        prepare: Gets a `SendRequest`, returns None or `{"body": {...}}`.
+        run_in_kernel: Runs a person's function where their functions run.
+        messages: Returns the history as shown.
+    """
+
+    def __init__(
+        self,
+        body: BodyOption,
+        prepare: Callable[[SendRequest], Any] | None,
+        run_in_kernel: RunInKernel,
+        messages: Callable[[], tuple[UIMessage, ...]],
+    ) -> None:
+        self._body = body
+        self._prepare = prepare
+        self._run = run_in_kernel
+        self._messages = messages
+
+    def options(self, trigger: str, message_id: str | None, own: Body | None) -> dict[str, Any]:
+        """Return the keywords for an input method of the chat.
+
+        With functions it is `_body`, which the chat awaits before the input is written; one that raises is then the
+        outcome `error`, stage `input`.
+        """
+        if self._prepare is None and not callable(self._body):
+            merged = {**(self._body or {}), **(own or {})}
+            return {"body": merged} if self._body is not None or own is not None else {}
+
+        async def make() -> dict[str, JsonValue] | None:
+            return await self._make(trigger, message_id, own)
+
+        return {"_body": make}
+
+    async def _make(self, trigger: str, message_id: str | None, own: Body | None) -> dict[str, JsonValue] | None:
+        merged: dict[str, JsonValue] | None = None
+        if self._body is not None:
+            given = await self._run(_resolve, function=self._body) if callable(self._body) else self._body
+            if not isinstance(given, Mapping):
+                raise ConfigError("body must be a dict, or a function that returns one")
+            merged = dict(given)
+        if self._prepare is not None:
+            request = SendRequest(trigger=trigger, message_id=message_id, messages=self._messages(), body=merged)
+            answer = await self._run(_resolve, function=self._prepare, argument=request)
+            merged = _laid_over(merged, answer)
+        return merged if own is None else {**(merged or {}), **own}
+
+
+async def _resolve(function: Callable[..., Any], **arguments: object) -> Any:
+    result = function(*arguments.values())
+    return await result if inspect.isawaitable(result) else result
+
+
+def _laid_over(body: dict[str, JsonValue] | None, answer: object) -> dict[str, JsonValue] | None:
+    if answer is None:
+        return body
+    if not isinstance(answer, Mapping) or set(answer) - {"body"}:
+        raise ConfigError('prepare_send_messages_request must return None or {"body": {...}}; no other key is known')
+    given = answer.get("body")
+    if given is None:
+        return body
+    if not isinstance(given, Mapping):
+        raise ConfigError('prepare_send_messages_request must return None or {"body": {...}}, with a dict inside')
+    return {**(body or {}), **given}

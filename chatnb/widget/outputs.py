@@ -1,0 +1,101 @@
+"""The static transcripts below a widget's views: an output each, updated when a turn settles (spec/widget.md, 9)."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .._ids import random_word
+from ..messages import UIMessage
+from .pacer import Handle, Timers
+
+logger = logging.getLogger("chatnb.widget")
+
+GAP = 1.0
+"""Seconds between two updates of a transcript, at least."""
+KEPT = 20
+"""Outputs that are kept up to date; a cell that ran again has made newer ones."""
+
+Bundle = dict[str, Any]
+
+
+def transcript_bundle(messages: Sequence[UIMessage], redact: Callable[[str], str] | None = None) -> Bundle:
+    """Return the output that shows a history without a page: html, markdown and a fixed plain text."""
+    from ..export.transcript import render_html, render_markdown
+
+    return {
+        "text/plain": "chat transcript",
+        "text/html": render_html(messages, redact=redact),
+        "text/markdown": render_markdown(messages, redact=redact),
+    }
+
+
+def is_in_marimo() -> bool:
+    """Tell whether the notebook is marimo's, which shows no second output."""
+    import sys
+
+    marimo = sys.modules.get("marimo")
+    running: Callable[[], bool] | None = getattr(marimo, "running_in_notebook", None)
+    return bool(running is not None and running())
+
+
+class TranscriptOutputs:
+    """The transcripts of one widget.
+
+    Args:
+        render: Returns the bundle of the history as it is.
+        publish: Publishes a bundle under a display id, as a new output or as an update.
+    """
+
+    def __init__(self, render: Callable[[], Bundle], publish: Callable[[Bundle, str, bool], None]) -> None:
+        self._render = render
+        self._publish = publish
+        self._ids: deque[str] = deque(maxlen=KEPT)
+        self._shown: Bundle = {}
+        self._last = float("-inf")
+        self._due: Handle | None = None
+
+    def add(self) -> None:
+        """Show one more transcript, in the cell that runs."""
+        id = f"transcript-{random_word(16)}"
+        bundle = self._render()
+        self._publish(bundle, id, False)
+        self._ids.append(id)
+        self._shown = bundle
+
+    def settled(self, timers: Timers) -> None:
+        """A turn or chat action has ended; on the runtime."""
+        if self._ids and self._due is None:
+            self._due = timers.call_at(max(timers.time(), self._last + GAP), lambda: self._update(timers))
+
+    def close(self) -> None:
+        """Update nothing any more."""
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+        self._ids.clear()
+
+    def _update(self, timers: Timers) -> None:
+        self._due = None
+        self._last = timers.time()
+        try:
+            bundle = self._render()
+            if bundle == self._shown:
+                return
+            self._shown = bundle
+            for id in self._ids:
+                self._publish(bundle, id, True)
+        except Exception:
+            logger.warning("the transcript could not be updated", exc_info=True)
+
+
+def publish_output(bundle: Bundle, display_id: str, update: bool) -> None:
+    """Publish an output through IPython, in a cell or, as an update, from any thread. Without IPython do nothing."""
+    import sys
+
+    module = sys.modules.get("IPython.core.getipython")
+    shell = module.get_ipython() if module is not None else None
+    if shell is not None:
+        shell.display_pub.publish(data=bundle, metadata={}, transient={"display_id": display_id}, update=update)

@@ -1,0 +1,92 @@
+"""When frames go: at most 30 in any second, the first after a pause at once (spec/widget.md, 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+GAP = 0.034
+"""Seconds between two paced frames."""
+MARKS = (0.5, 2.0, 10.0)
+"""Seconds after the last frame of a burst at which a `mark` tells its number."""
+
+
+class Timers(Protocol):
+    """What the pacer needs of an event loop."""
+
+    def time(self) -> float:
+        """Return seconds that only grow."""
+
+    def call_at(self, when: float, callback: Callable[[], object]) -> Handle:
+        """Call later."""
+
+    def call_soon(self, callback: Callable[[], object]) -> Handle:
+        """Call when what runs now is over."""
+
+
+class Handle(Protocol):
+    """Something due."""
+
+    def cancel(self) -> None:
+        """Forget it."""
+
+
+class Pacer:
+    """Asks for one frame at a time, never too often.
+
+    Args:
+        timers: The runtime's loop.
+        pull: Sends the next frame that is due; returns whether there was one, and whether it takes a `mark` after it.
+        mark: Sends a `mark`.
+    """
+
+    def __init__(self, timers: Timers, pull: Callable[[], bool], mark: Callable[[], None]) -> None:
+        self._timers = timers
+        self._pull = pull
+        self._mark = mark
+        self._last = float("-inf")
+        self._due: Handle | None = None
+        self._marks: list[Handle] = []
+        self._marks_wanted = 0
+        self._closed = False
+
+    def wake(self) -> None:
+        """Say that something is there to be sent. What the same callback changes goes into the same frame."""
+        if self._due is None and not self._closed:
+            if self._timers.time() - self._last >= GAP:
+                self._due = self._timers.call_soon(self._turn)
+            else:
+                self._due = self._timers.call_at(self._last + GAP, self._turn)
+
+    def close(self) -> None:
+        """Send nothing more."""
+        self._closed = True
+        for handle in (self._due, *self._marks):
+            if handle is not None:
+                handle.cancel()
+        self._due, self._marks = None, []
+
+    def _turn(self) -> None:
+        self._due = None
+        now = self._timers.time()
+        if now - self._last < GAP:  # timers may be early by the clock's resolution
+            self.wake()
+            return
+        if self._pull():
+            self._last = now
+            self._set_marks(now)
+            self.wake()
+        elif self._marks_wanted:
+            self._marks_wanted = 0
+            self._last = now
+            self._mark()
+
+    def _set_marks(self, now: float) -> None:
+        for handle in self._marks:
+            handle.cancel()
+        self._marks_wanted = 0
+        self._marks = [self._timers.call_at(now + seconds, self._want_mark) for seconds in MARKS]
+
+    def _want_mark(self) -> None:
+        self._marks_wanted += 1
+        self.wake()

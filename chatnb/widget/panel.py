@@ -1,0 +1,351 @@
+"""One panel, without a host: chat, channel, commands and traits put together. `view.py` adds comm and output."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .. import _json
+from .._json import JsonValue
+from ..messages import (
+    UIMessage,
+    is_complete_with_approval_responses,
+    is_complete_with_tool_calls,
+    validate_messages,
+)
+from ..messages.parts import DataPart
+from ..turns.records import ChatState, Update
+from .assets import AssetShelf, find_extras
+from .channel import Channel, Send
+from .commands import CommandDesk
+from .deeds import WidgetDeeds
+from .inputs import BodyMaker
+from .picture import Delivery, WidgetFacts, is_server_streaming, is_streaming, shown_messages
+from .protocol import HelloCommand
+from .seam import ChatSeam, make_redact
+from .settings import Settings
+from .snapshot import saved_snapshot
+from .traits import Messages, TraitNotifier
+from .view_form import Form, ViewForm
+
+logger = logging.getLogger("chatnb.widget")
+
+RETURN_WITHIN = 10.0
+"""Seconds after the last view's end in which another may come, before its turn is stopped."""
+LARGEST_SCHEMAS = 96 * 1024
+OFFLINE_NOTE = "The offline model answers: it needs no key and knows the actions of this notebook, nothing else."
+
+
+class Panel:
+    """A chat with the views of one widget.
+
+    Args:
+        chat: The chat.
+        origin: The widget's id.
+        settings: Its fixed options.
+        live: Returns the options that may change, by name.
+        send: Puts a frame on the comm.
+        tell: Tells the observers of a trait.
+        settled: Called when a turn or chat action has ended.
+        is_observed: Whether a state trait has an observer.
+    """
+
+    def __init__(
+        self,
+        chat: Any,
+        origin: str,
+        settings: Settings,
+        live: Callable[[], Mapping[str, Any]],
+        send: Send,
+        tell: Callable[[str, Any, Any], None],
+        settled: Callable[[], None],
+        is_observed: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._is_observed = is_observed
+        self._settings = settings
+        self._live = live
+        self._send = send
+        self._tell = tell
+        self._settled = settled
+        self._origin = origin
+        self._held = False
+        self._local: tuple[UIMessage, ...] | None = None
+        self._delivery: Delivery = "unknown"
+        self._is_open = False
+        self._saved: tuple[Sequence[UIMessage], Form] | None = None
+        self._unsubscribe: Callable[[], None] = lambda: None
+        self.seam = ChatSeam(chat, origin)
+        self.seam.call(self._attach)
+
+    # --- life ---------------------------------------------------------------------------------------------------
+
+    def _attach(self) -> None:
+        seam = self.seam
+        redact = self.redact = make_redact(seam.credentials())
+        shelf = AssetShelf()
+        self._form = ViewForm(shelf, redact)
+        self._saved_form = ViewForm(None, redact)
+        self._latest = seam.state()
+        self.channel = Channel(
+            send=self._send,
+            timers=seam.loop,
+            read_state=seam.state,
+            read_facts=self._facts,
+            form=self._form,
+            shelf=shelf,
+            package=_package_version(),
+        )
+        self.body = BodyMaker(self._settings.body, self._settings.prepare, seam.run_in_kernel, self.messages)
+        self.deeds = WidgetDeeds(
+            seam,
+            self.channel,
+            self._settings,
+            self._form,
+            self.body,
+            take_over=self._take_over,
+            greeted=self._greeted,
+            left=self._view_left,
+        )
+        self.desk = CommandDesk(self.deeds)
+        self.notifier = TraitNotifier(seam.loop, seam.notify, self.traits, self._tell, self._is_observed)
+        self.channel.start()
+        self.notifier.start()
+        self._unsubscribe = seam.subscribe(self._on_update)
+        self._is_open = True
+        seam.add_inserter(self.deeds.cells.insert)
+        self.deeds.tools.look(self._latest)
+
+    def close(self) -> None:
+        """End the views; the chat goes on. Idempotent, from any thread."""
+        if self._is_open:
+            self._is_open = False
+            self.seam.call(self._detach)
+
+    def _detach(self) -> None:
+        self._unsubscribe()
+        self.seam.remove_inserter(self.deeds.cells.insert)
+        self.deeds.tools.close()
+        self.notifier.close()
+        self.channel.close()
+
+    def _take_over(self) -> None:
+        """Open the chat again, which somebody else has; in a worker thread."""
+        chat = self.seam.chat.agent.chat(self.seam.chat.id, take_over=True)
+        self.seam.call(self._rebind, chat)
+
+    def _rebind(self, chat: Any) -> None:
+        if chat is not self.seam.chat:
+            self._unsubscribe()
+            self.seam.bind(chat)
+            self._unsubscribe = self.seam.subscribe(self._on_update)
+        self._on_update(Update(kind="history"))
+
+    # --- changes ------------------------------------------------------------------------------------------------
+
+    def _on_update(self, update: Update) -> None:
+        if update.kind != "chunk":
+            self._latest = self.seam.state()
+            if update.kind in ("history", "settled"):
+                self._local = None
+            if self._held and (update.kind == "settled" or self._latest.streaming_id is None):
+                self._held = False
+        self.channel.on_update(update)
+        self.deeds.on_update(update)
+        self.notifier.changed()
+        chunk: Any = update.chunk
+        if chunk is not None and str(chunk.get("type")).startswith("data-") and self._settings.on_data is not None:
+            self.seam.notify(self._settings.on_data, DataPart(chunk))
+        if update.kind in ("settled", "history"):
+            self._settled()
+
+    def refresh(self) -> None:
+        """The options have changed; from any thread."""
+        if self._is_open:
+            self.seam.post(self.channel.refresh)
+
+    def set_messages(self, messages: Sequence[Any] | Callable[[tuple[UIMessage, ...]], Sequence[Any]]) -> None:
+        """Show other messages, in this widget alone, until the history changes.
+
+        Raises:
+            MessageValidationError: They are no valid messages.
+        """
+        wanted = messages(tuple(self.messages())) if callable(messages) else messages
+        found = tuple(validate_messages([_wire(message) for message in wanted])) if wanted else ()
+        self.seam.call(self._show, found)
+
+    def _show(self, messages: tuple[UIMessage, ...]) -> None:
+        self._local = messages
+        self.channel.refresh()
+        self.notifier.changed()
+
+    def resume(self) -> None:
+        """Show a reply that was held back."""
+        if self._held:
+            self._held = False
+            self.channel.refresh()
+            self.notifier.changed()
+
+    def note_delivery(self, delivery: Delivery) -> None:
+        """It was found out how commands are delivered; from any thread."""
+        if delivery != self._delivery and self._is_open:
+            self._delivery = delivery
+            self.seam.post(self.channel.refresh)
+
+    def _greeted(self, command: HelloCommand) -> None:
+        state = self.seam.state()
+        if command.resume or self._settings.resume:
+            self.resume()
+        elif command.view not in self.channel.views and not self.channel.views and state.streaming_id is not None:
+            self._held = True
+            self.channel.refresh()
+
+    def _view_left(self, view: str) -> None:
+        if self._settings.cancel_on_client_abort and not self.channel.views:
+            self.seam.loop.call_later(RETURN_WITHIN, self._stop_if_alone)
+
+    def _stop_if_alone(self) -> None:
+        state = self.seam.state()
+        if not self.channel.views and state.own == self._origin and state.status in ("submitted", "streaming"):
+            self.seam.chat.stop()
+
+    async def fill(self, make: Callable[[], Any]) -> None:
+        """Give a chat that never held a message its first ones."""
+        try:
+            messages = await self.seam.run_in_kernel(_resolve, function=make)
+            found = validate_messages([_wire(message) for message in messages]) if messages else []
+            if found and self.seam.is_untouched():
+                self.seam.chat.set_messages(found)
+        except (Exception, KeyboardInterrupt, SystemExit) as error:
+            logger.warning("get_initial_messages failed", exc_info=error)
+            text = f"The first messages could not be made: {type(error).__name__}: {error}"
+            self.deeds.notices.show({"id": "initial-messages", "level": "error", "text": text})
+
+    # --- reading, from any thread -------------------------------------------------------------------------------
+
+    def messages(self) -> tuple[UIMessage, ...]:
+        """Return the messages that are shown, the unfinished one as far as it is."""
+        facts = WidgetFacts(held=self._held, messages=self._local)
+        if self._local is not None:
+            return self._local
+        if facts.held:
+            return shown_messages(self._latest, facts)
+        return tuple(self.seam.messages())
+
+    def traits(self) -> dict[str, Any]:
+        """Return all state traits as of one moment."""
+        state, own = self._latest, self._origin
+        return {
+            "messages": Messages(self.messages()),
+            "status": state.status,
+            "is_streaming": is_streaming(state, own),
+            "is_server_streaming": is_server_streaming(state, own),
+            "is_tool_continuation": state.is_tool_continuation,
+            "is_recovering": state.is_recovering,
+            "error": state.error,
+            "pending": state.pending,
+            "usage": self.seam.chat.usage,
+            "queue": state.queue,
+        }
+
+    def snapshot(self) -> Form:
+        """Return what a saved notebook keeps; made when asked, once per history."""
+        messages = self.seam.settled_messages()
+        if self._saved is None or not _same(self._saved[0], messages):
+            self._saved = (messages, saved_snapshot(messages, self.channel.picture, self._saved_form))
+        return self._saved[1]
+
+    # --- what the channel asks for, on the runtime ----------------------------------------------------------------
+
+    def _facts(self, state: ChatState) -> WidgetFacts:
+        return WidgetFacts(
+            own=self._origin,
+            held=self._held,
+            messages=self._local,
+            ready_to_continue=self._is_ready_to_continue(state),
+            delivery=self._delivery,
+            options=self._options(),
+            command_ids=self.deeds.command_ids if self._is_open else {},
+            schemas={name: action.input_schema for name, action in self.seam.actions.items()} if state.pending else {},
+            client_tools=self._settings.client_tools,
+            calls=self.deeds.site.calls if self._is_open else {},
+            notices=self.deeds.notices.shown if self._is_open else {},
+        )
+
+    def _is_ready_to_continue(self, state: ChatState) -> bool:
+        if self._settings.auto_continue or state.status not in ("ready", "error") or state.pending or state.queue:
+            return False
+        last = state.messages[-1:]
+        return is_complete_with_tool_calls(last) or is_complete_with_approval_responses(last)
+
+    def _options(self) -> Form:
+        live, settings, seam = self._live(), self._settings, self.seam
+        actions = seam.actions
+        return {
+            "chatId": seam.chat.id,
+            "title": live["title"] or seam.agent_name,
+            "help": help_line([action.title or name for name, action in actions.items() if action.agent_tool]),
+            "height": live["height"],
+            "theme": live["theme"],
+            "placeholder": live["placeholder"],
+            "locale": settings.locale,
+            "suggestions": list(live["suggestions"]),
+            "modelNote": OFFLINE_NOTE if getattr(seam.model, "name", None) == "offline" else None,
+            "allowAttachments": settings.allow_attachments,
+            "maxAttachmentBytes": settings.max_attachment_bytes,
+            "autoContinue": settings.auto_continue,
+            "transcript": settings.transcript,
+            "actions": _describe_actions(actions),
+            "clientTools": [{**tool.to_json(), "js": tool.js, "form": tool.form} for tool in settings.client_tools],
+            "mentions": seam.has_mentions,
+            "extras": find_extras(),
+        }
+
+
+def help_line(titles: Sequence[str]) -> str:
+    """Return one sentence on what an agent can do."""
+    names = [title.replace("_", " ") for title in titles]
+    if not names:
+        return "Ask a question to begin."
+    if len(names) > 5:
+        return f"It can use {', '.join(names[:4])} and {len(names) - 4} more actions."
+    return f"It can use {', '.join(names[:-1])} and {names[-1]}." if len(names) > 1 else f"It can use {names[0]}."
+
+
+def _describe_actions(actions: Mapping[str, Any]) -> list[JsonValue]:
+    described: list[JsonValue] = []
+    room = LARGEST_SCHEMAS
+    for name, action in actions.items():
+        schema = action.input_schema
+        room -= len(_json.dumps(schema))
+        described.append(
+            {
+                "name": name,
+                "title": action.title or name,
+                "description": (action.description or "")[:500],
+                # Beyond the room a form is a box for JSON.
+                "schema": schema if room > 0 else {"type": "object"},
+                "gated": action.needs_approval is not False,
+            }
+        )
+    return described
+
+
+def _same(before: Sequence[UIMessage], after: Sequence[UIMessage]) -> bool:
+    return len(before) == len(after) and all(a is b for a, b in zip(before, after, strict=True))
+
+
+def _wire(message: Any) -> Any:
+    return message.to_wire() if isinstance(message, UIMessage) else message
+
+
+async def _resolve(function: Callable[[], Any]) -> Any:
+    result = function()
+    return await result if inspect.isawaitable(result) else result
+
+
+def _package_version() -> str:
+    from .. import __version__
+
+    return __version__

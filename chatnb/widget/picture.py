@@ -1,0 +1,209 @@
+"""What a widget shows at one moment, in the view's terms, and how a chat's state becomes it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from .._json import JsonValue
+from ..messages import UIMessage
+from ..turns.records import CallView, ChatState, ClientTool, Pending, TurnError
+from .view_form import Form, ViewForm
+
+Delivery = Literal["unknown", "parallel", "between-cells"]
+
+REFUSED_STAGES = frozenset({"input", "on_validate_messages", "hydrate_messages", "store"})
+"""Stages in which a message was not taken: it is not in the history, so nothing is there to be answered again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """Everything a widget shows.
+
+    Attributes:
+        messages: The chain that is shown.
+        branches: Per message id its sibling index and count.
+        growing: The id of the message that is being written.
+        usage: Per assistant message its tokens and cost.
+    """
+
+    messages: tuple[UIMessage, ...] = ()
+    branches: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    growing: str | None = None
+    state: Form = field(default_factory=dict)
+    pending: Sequence[Form] = ()
+    queue: Sequence[Form] = ()
+    calls: Mapping[str, Form] = field(default_factory=dict)
+    notices: Mapping[str, Form] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WidgetFacts:
+    """What a widget knows beyond the chat.
+
+    Attributes:
+        own: The origins that count as own: the widget's id, or None where every origin does (a `Chat`).
+        held: The running turn is not shown yet (`resume=False`).
+        messages: What `set_messages` put in the place of the history, or None.
+        ready_to_continue: Every call is decided and the widget does not continue by itself.
+        command_ids: Which command made which input.
+        schemas: Per action name the schema of its arguments.
+    """
+
+    own: str | None = None
+    held: bool = False
+    messages: tuple[UIMessage, ...] | None = None
+    ready_to_continue: bool = False
+    delivery: Delivery = "unknown"
+    options: Form = field(default_factory=dict)
+    command_ids: Mapping[str, str] = field(default_factory=dict)
+    schemas: Mapping[str, JsonValue] = field(default_factory=dict)
+    client_tools: Sequence[ClientTool] = ()
+    calls: Mapping[str, Form] = field(default_factory=dict)
+    notices: Mapping[str, Form] = field(default_factory=dict)
+
+
+def is_server_streaming(state: ChatState, own: str | None) -> bool:
+    """Tell whether a foreign turn streams, or a client tool works (spec/widget.md, section 2)."""
+    foreign = own is not None and state.own != own
+    return (state.status == "streaming" and foreign) or bool(state.tool_phase)
+
+
+def is_streaming(state: ChatState, own: str | None) -> bool:
+    """Tell whether anything streams; "submitted" alone is not streaming."""
+    return state.status == "streaming" or is_server_streaming(state, own)
+
+
+def shown_messages(state: ChatState, facts: WidgetFacts) -> tuple[UIMessage, ...]:
+    """Return the chain that the widget shows."""
+    if facts.messages is not None:
+        return facts.messages
+    if facts.held:
+        return tuple(message for message in state.messages if message.id != state.streaming_id)
+    return state.messages
+
+
+def make_picture(state: ChatState, facts: WidgetFacts, form: ViewForm) -> Picture:
+    """Return what the widget shows of a chat's state."""
+    streaming_id = None if facts.held else state.streaming_id
+    total, by_message = _usage(state.usage)
+    described: Form = {
+        "status": state.status,
+        "isStreaming": is_streaming(state, facts.own),
+        "isServerStreaming": is_server_streaming(state, facts.own),
+        "isToolContinuation": state.is_tool_continuation,
+        "isRecovering": state.is_recovering,
+        "error": _error(state.error, form),
+        "streamingId": streaming_id,
+        "held": facts.held,
+        "readyToContinue": facts.ready_to_continue,
+        "interruption": _interruption(state.interruption),
+        "usage": {"total": total, "messages": by_message},
+        "canUndo": state.can_undo,
+        "canRedo": state.can_redo,
+        "restorable": [_restorable(item) for item in state.restorable],
+        "unsaved": bool(getattr(state, "unsaved", False)),
+        "delivery": facts.delivery,
+        "closed": _closed(state.closed),
+        "options": facts.options,
+    }
+    calls = {id: _call(call) for id, call in state.calls.items() if call.phase != "waiting"}
+    return Picture(
+        messages=shown_messages(state, facts),
+        branches=state.branches,
+        growing=streaming_id,
+        state=described,
+        pending=[_pending(item, facts, form) for item in state.pending],
+        queue=[
+            {
+                "id": item.id,
+                "kind": item.kind,
+                "text": form.text(item.text),
+                **({"commandId": facts.command_ids[item.id]} if item.id in facts.command_ids else {}),
+            }
+            for item in state.queue
+        ],
+        calls={**calls, **facts.calls},
+        notices=facts.notices,
+    )
+
+
+def _error(error: TurnError | None, form: ViewForm) -> Form | None:
+    if error is None:
+        return None
+    return {
+        "stage": error.stage,
+        "message": form.text(error.message),
+        "code": error.code,
+        "retry": error.stage not in REFUSED_STAGES,
+    }
+
+
+def _pending(item: Pending, facts: WidgetFacts, form: ViewForm) -> Form:
+    described: Form = {
+        "kind": item.kind,
+        "id": item.id,
+        "toolCallId": item.tool_call_id,
+        "action": item.action,
+        "title": item.title,
+        "args": form.value(item.args),
+        "messageId": item.message_id,
+        "askedAt": _iso(item.asked_at),
+        "expiresAt": _iso(item.expires_at),
+    }
+    if item.kind == "approval":
+        described |= {"approvalId": item.id, "hash": item.hash, "schema": facts.schemas.get(item.action)}
+    for tool in facts.client_tools:
+        if item.kind == "client-tool" and tool.name == item.action and tool.form:
+            described["form"] = tool.form
+            described["schema"] = tool.form if isinstance(tool.form, dict) else None
+    return described
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
+
+
+def _call(call: CallView) -> Form:
+    described: Form = {
+        "toolCallId": call.tool_call_id,
+        "phase": "waiting" if call.phase in ("waiting", "busy") else call.phase,
+    }
+    if call.progress is not None:
+        described["progress"] = dict(call.progress)
+    if call.log:
+        described["log"] = [dict(line) for line in call.log[-200:]]
+    if call.duration_ms is not None:
+        described["durationMs"] = call.duration_ms
+    return described
+
+
+def _usage(usage: Mapping[str, JsonValue] | None) -> tuple[JsonValue, dict[str, JsonValue]]:
+    if not usage:
+        return None, {}
+    by_message = usage.get("messages")
+    return usage.get("total"), dict(by_message) if isinstance(by_message, Mapping) else {}
+
+
+def _interruption(interruption: Any) -> Form | None:
+    if interruption is None:
+        return None
+    return {
+        "messageId": getattr(interruption, "message_id", None),
+        "cause": str(getattr(interruption, "cause", "") or "interrupted"),
+        "offered": bool(getattr(interruption, "offered", True)),
+    }
+
+
+def _restorable(item: Any) -> Form:
+    names: Collection[str] = getattr(item, "names", None) or ()
+    return {"toolCallId": str(getattr(item, "tool_call_id", item)), "names": list(names)}
+
+
+def _closed(closed: str | None) -> Form | None:
+    if closed is None:
+        return None
+    reason, _, by = closed.partition(":")
+    return {"reason": "lease-lost" if reason == "lease-lost" else "closed", "by": by.strip() or None}

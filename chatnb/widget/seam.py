@@ -1,0 +1,225 @@
+"""The one place that knows how a widget reaches the private side of a `Chat`.
+
+Everything else of the widget works through `ChatSeam`, so that tests can put a fake chat in its place, and so that a
+change of the engine is a change of this file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .._json import JsonValue
+from .._ports import FunctionCall
+from ..messages import UIMessage
+from ..turns.records import ChatState, Update
+
+if TYPE_CHECKING:
+    from ..actions import Action, PreparedCall
+    from ..chat import Chat
+    from ..turns import Outcome, Submission
+
+T = TypeVar("T")
+KEY_VARIABLES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY")
+_SHORTEST_KEY = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteResult:
+    """How a call at the widget site ended: an output or, as a text, an error; and what it displayed."""
+
+    output: JsonValue = None
+    error: str | None = None
+    outputs: Sequence[JsonValue] = ()
+    duration_ms: int | None = None
+
+
+class ChatSeam:
+    """A chat, as a widget sees it.
+
+    Args:
+        chat: The chat.
+        origin: The widget's id: what its views and methods do counts as its own.
+    """
+
+    def __init__(self, chat: Chat, origin: str) -> None:
+        self.origin = origin
+        self.chat: Any = chat
+        self.bind(chat)
+
+    def bind(self, chat: Any) -> None:
+        """Go on with another object of the same chat."""
+        self.chat = chat
+        self._runtime: Any = chat._runtime
+        self._engine: Any = chat._engine
+
+    # --- the runtime --------------------------------------------------------------------------------------------
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop that the chat works on."""
+        loop: asyncio.AbstractEventLoop = self._runtime.loop
+        return loop
+
+    def post(self, function: Callable[..., object], *args: object) -> None:
+        """Call a function on the runtime's loop, soon; from any thread."""
+        self._runtime.post(function, *args)
+
+    def call(self, function: Callable[..., T], *args: object) -> T:
+        """Call a function on the runtime's loop and wait for what it returns; from any thread."""
+        result: T = self._runtime.call(function, *args)
+        return result
+
+    def spawn(self, work: Coroutine[Any, Any, object], name: str) -> None:
+        """Start a task on the runtime."""
+        self._runtime.spawn(work, name=name)
+
+    def notify(self, function: Callable[..., object], *args: object) -> None:
+        """Call an observer on the main thread, in order; what it raises is logged."""
+        self._runtime.notify(function, *args)
+
+    async def run_in_kernel(self, work: Callable[..., Any], /, **kwargs: object) -> Any:
+        """Run a person's function, sync or async, where their functions run, and return what it returns.
+
+        Raises:
+            BaseException: What the function raised.
+        """
+        result = await self._runtime.calls.run(FunctionCall(function=work, kwargs=kwargs, chat_id=self.chat.id))
+        if result.error is not None:
+            raise result.error
+        return result.value
+
+    # --- state --------------------------------------------------------------------------------------------------
+
+    def subscribe(self, listener: Callable[[Update], None]) -> Callable[[], None]:
+        """Hear of every change, on the runtime, in order."""
+        unsubscribe: Callable[[], None] = self._engine.subscribe(listener)
+        return unsubscribe
+
+    def state(self) -> ChatState:
+        """Return the state as it is; on the runtime."""
+        state: ChatState = self._engine.state()
+        return state
+
+    def messages(self) -> tuple[UIMessage, ...]:
+        """Return the history with the unfinished message as far as it is; from any thread."""
+        messages: tuple[UIMessage, ...] = self._engine.shown_messages()
+        return messages
+
+    def settled_messages(self) -> tuple[UIMessage, ...]:
+        """Return the history without what is being written; from any thread."""
+        messages: tuple[UIMessage, ...] = self._engine.read_chain()
+        return messages
+
+    def is_untouched(self) -> bool:
+        """Tell whether the chat has never held a message."""
+        return len(self._engine.tree) == 0
+
+    def set_tool_phase(self, tool_call_id: str, active: bool) -> None:
+        """Say whether a client tool works; on the runtime. All widgets of the chat show it."""
+        self._engine.set_tool_phase(tool_call_id, active)
+
+    # --- inputs -------------------------------------------------------------------------------------------------
+
+    def do(self, method: str, *args: object, **options: object) -> Submission:
+        """Call an input method of the chat with this widget as origin."""
+        submission: Submission = getattr(self.chat, method)(*args, **options, _origin=self.origin)
+        return submission
+
+    def input_id(self, submission: Submission) -> str | None:
+        """Return the id under which an input stands in the queue."""
+        input_ = getattr(submission, "_input", None)
+        return None if input_ is None else str(input_.row.id)
+
+    def outcome(self, submission: Submission) -> Outcome | None:
+        """Return the outcome of an input that is done, without waiting."""
+        return submission._future.result() if submission.done else None
+
+    def cancel_input(self, input_id: str) -> str | None:
+        """Take a waiting input out of the queue and return its text; None when it does not wait."""
+        text: str | None = self._engine.cancel_input(input_id)
+        return text
+
+    def add_inserter(self, insert: Callable[..., Awaitable[bool]]) -> None:
+        """Offer to insert cells: `insert(source, kind, position)`; on the runtime."""
+        self._engine.cell_inserters.append(insert)
+
+    def remove_inserter(self, insert: Callable[..., Awaitable[bool]]) -> None:
+        """Offer it no more."""
+        if insert in self._engine.cell_inserters:
+            self._engine.cell_inserters.remove(insert)
+
+    # --- the agent ----------------------------------------------------------------------------------------------
+
+    @property
+    def agent_name(self) -> str:
+        """What the agent is called."""
+        return str(self._engine.definition.name)
+
+    @property
+    def has_mentions(self) -> bool:
+        """Whether names of the notebook can be completed."""
+        return getattr(self.chat, "_complete_mention", None) is not None
+
+    @property
+    def actions(self) -> Mapping[str, Action]:
+        """The agent's actions by name."""
+        actions: Mapping[str, Action] = self._engine.definition.catalog
+        return actions
+
+    def find_action(self, name: str) -> Action | None:
+        """Return an action, or None."""
+        return self.actions.get(name)
+
+    @property
+    def model(self) -> Any:
+        """The agent's model."""
+        return self._engine.definition.model
+
+    async def call_action(
+        self, prepared: PreparedCall, tool_call_id: str, show: Callable[[dict[str, JsonValue]], None]
+    ) -> SiteResult:
+        """Call a prepared action at the widget site, with the person's click as its approval.
+
+        Args:
+            prepared: The call.
+            tool_call_id: Its id.
+            show: Told of phase, progress and log, on the runtime.
+        """
+        result: SiteResult = await self._engine.call_from_widget(prepared, tool_call_id, show)
+        return result
+
+    def credentials(self) -> tuple[str, ...]:
+        """Return the values that no frame, transcript or log may hold, the longest first."""
+        values = {os.environ.get(name, "") for name in KEY_VARIABLES}
+        model = self.model
+        given = getattr(model, "credentials", None)
+        values.update(given() if callable(given) else given or ())
+        return tuple(sorted((value for value in values if len(value) >= _SHORTEST_KEY), key=len, reverse=True))
+
+    def complete(self, prefix: str) -> Mapping[str, JsonValue]:
+        """Return the mentions that a prefix may become."""
+        found: Mapping[str, JsonValue] = self.chat._complete_mention(prefix)
+        return found
+
+    def preview(self, name: str) -> Awaitable[Mapping[str, JsonValue] | None]:
+        """Return what a mention sends, and its token estimate."""
+        found: Awaitable[Mapping[str, JsonValue] | None] = self.chat._preview_mention(name)
+        return found
+
+
+def make_redact(values: Sequence[str]) -> Callable[[str], str] | None:
+    """Return what replaces credentials in a text by `[redacted]`; None when there are none."""
+    if not values:
+        return None
+
+    def redact(text: str) -> str:
+        for value in values:
+            if value in text:
+                text = text.replace(value, "[redacted]")
+        return text
+
+    return redact

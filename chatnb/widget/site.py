@@ -1,0 +1,145 @@
+"""The widget site: what a person does with actions in a view (spec/widget.md, 3.4, 5.3; spec/actions.md, 4.8).
+
+It decides nothing about a call: it proves that the view may decide, shows the decision's hash to the chat, and sends
+calls down the one road of `actions/dispatch.py`.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from .._ids import random_word
+from .._json import JsonValue
+from ..turns.records import ChatState, Pending
+from .channel import Channel, error_ack
+from .commands import Answer, Fields
+from .protocol import CallCommand, DecisionCommand
+from .seam import ChatSeam, SiteResult
+from .view_form import Form, ViewForm
+
+logger = logging.getLogger("chatnb.widget")
+
+CALLS_KEPT = 50
+"""Cards of "Run an action" that a panel keeps."""
+
+Settle = Callable[[Any, Answer, Fields | None, Fields | None], None]
+
+
+class WidgetSite:
+    """Decisions and calls of the views of one widget.
+
+    Args:
+        seam: The chat.
+        channel: The views.
+        form: How arguments and results are shown.
+        finish: Answers a command when the submission of its decision is written.
+        auto_continue: Whether a decision that completes its batch goes on by itself.
+    """
+
+    def __init__(
+        self, seam: ChatSeam, channel: Channel, form: ViewForm, finish: Settle, *, auto_continue: bool
+    ) -> None:
+        self._seam = seam
+        self._channel = channel
+        self._form = form
+        self._finish = finish
+        self._auto_continue = auto_continue
+        self.calls: dict[str, Form] = {}
+
+    # --- decisions ----------------------------------------------------------------------------------------------
+
+    def decide(self, command: DecisionCommand, answer: Answer) -> None:
+        """Take a decision of a view: by its nonce, for the hash that it displayed."""
+        if not self._is_proven(command.view, command.nonce):
+            answer(error_ack("bad_nonce", "This panel may not decide; load the page again."))
+            return
+        state = self._seam.state()
+        item = next((item for item in state.pending if item.id == command.approval_id), None)
+        if item is None:
+            answer(_not_pending(state, command.approval_id))
+            return
+        if item.hash != command.hash:
+            answer(error_ack("approval_mismatch", "The call has changed; look at it again."))
+            view = self._channel.views.get(command.view)
+            if view is not None:
+                self._channel.reset(view, "approval_mismatch")
+            return
+        decided = error_ack("already_decided", "This was decided already.")
+        self._finish(self._send_decision(command, item), answer, None, decided)
+
+    def _send_decision(self, command: DecisionCommand, item: Pending) -> Any:
+        options: dict[str, Any] = {"continue_": self._auto_continue, "reason": command.reason}
+        if command.type == "reject":
+            return self._seam.do("reject", item.id, **options)
+        return self._seam.do("approve", item.id, args=command.args, **options)
+
+    def _is_proven(self, view_id: str, nonce: str) -> bool:
+        view = self._channel.views.get(view_id)
+        if view is not None and hmac.compare_digest(view.nonce.encode(), nonce.encode("utf-8", "replace")):
+            return True
+        logger.warning("a view of chat %s decided with a wrong nonce; nothing was changed", self._seam.chat.id)
+        return False
+
+    # --- calls --------------------------------------------------------------------------------------------------
+
+    def call(self, command: CallCommand, answer: Answer) -> None:
+        """Call an action for a person. The click with the nonce is the blessing of a gated call."""
+        if not self._is_proven(command.view, command.nonce):
+            answer(error_ack("bad_nonce", "This panel may not call actions; load the page again."))
+            return
+        action = self._seam.find_action(command.name)
+        if action is None:
+            answer(error_ack("not_found", "There is no such action."))
+            return
+        prepared = action.prepare(command.args)
+        id = f"call-{random_word(16)}"
+        part: Form = {
+            "type": f"tool-{command.name}",
+            "toolCallId": id,
+            "title": action.title or command.name,
+            "state": "input-available",
+            "input": self._form.value(command.args),
+        }
+        self._show(id, {"toolCallId": id, "phase": "waiting", "part": part})
+        self._seam.spawn(self._run(id, part, prepared), f"widget call of {command.name}")
+        answer({"ok": True, "result": {"toolCallId": id}})
+
+    async def _run(self, id: str, part: Form, prepared: Any) -> None:
+        def show(fields: Form) -> None:
+            if id in self.calls:
+                self._show(id, {**self.calls[id], **fields})
+
+        result: SiteResult = await self._seam.call_action(prepared, id, show)
+        done: Form = {**part, "state": "output-error" if result.error is not None else "output-available"}
+        if result.error is not None:
+            done["errorText"] = self._form.text(result.error)
+        else:
+            done["output"] = self._form.value(result.output)
+        fields: Form = {"phase": "done", "part": done}
+        if result.outputs:
+            fields["outputs"] = self._form.value(list(result.outputs))
+        if result.duration_ms is not None:
+            fields["durationMs"] = result.duration_ms
+        show(fields)
+
+    def _show(self, id: str, call: Form) -> None:
+        self.calls = {**self.calls, id: call}
+        while len(self.calls) > CALLS_KEPT:
+            del self.calls[next(iter(self.calls))]
+        self._channel.refresh()
+
+
+def _not_pending(state: ChatState, approval_id: str) -> dict[str, JsonValue]:
+    """Tell why nothing waits under this id: decided, expired, or never asked here."""
+    for message in reversed(state.messages):
+        for part in message.parts:
+            approval = part.wire.get("approval")
+            if not isinstance(approval, dict) or approval.get("id") != approval_id:
+                continue
+            if approval.get("reason") == "expired":
+                return error_ack("expired", "This request has expired.")
+            return error_ack("already_decided", "This was decided already.")
+    return error_ack("not_found", "Nothing waits for this decision any more.")

@@ -1,0 +1,366 @@
+"""`ChatWidget`: the panel as a Jupyter widget (spec/widget.md, section 1)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import anywidget
+import traitlets
+
+from .._ids import random_word
+from .._json import JsonValue
+from ..errors import ChatClosedError, ConfigError
+from .assets import read_bundle
+from .outputs import TranscriptOutputs, is_in_marimo, publish_output, transcript_bundle
+from .panel import Panel
+from .settings import LIVE, check_height, check_known, check_suggestions, check_theme, read_settings
+from .traits import StateTrait
+
+if TYPE_CHECKING:
+    from ..turns import Submission
+
+logger = logging.getLogger("chatnb.widget")
+
+NOT_BUILT = "The panel is not built: run `python hatch_build.py` in the source folder, or install a wheel of chatnb."
+_NOT_BUILT_ESM = f"""export default {{
+  render({{ el }}) {{
+    el.textContent = {NOT_BUILT!r};
+  }},
+}};
+"""
+STATE_TRAITS = (
+    "messages",
+    "status",
+    "is_streaming",
+    "is_server_streaming",
+    "is_tool_continuation",
+    "is_recovering",
+    "error",
+    "pending",
+    "usage",
+    "queue",
+)
+_CHECKS: dict[str, Callable[[object], Any]] = {
+    "height": check_height,
+    "theme": check_theme,
+    "suggestions": check_suggestions,
+}
+
+
+class ChatWidget(anywidget.AnyWidget):
+    """A panel of a chat.
+
+    Args:
+        chat: A `Chat`, or an `Agent`, of which a new chat is made.
+        **options: The options of spec/widget.md, section 1: `height`, `theme`, `placeholder`, `title`, `locale`,
+            `suggestions`, `transcript`, `client_tools`, `on_tool_call`, `on_data`, `auto_continue_after_tool_result`,
+            `resume`, `cancel_on_client_abort`, `body`, `prepare_send_messages_request`, `get_initial_messages`,
+            `sync_messages`, `max_attachment_bytes`, `allow_attachments`.
+
+    Attributes:
+        messages: The messages that are shown; change them by `set_messages`.
+        status: "ready", "submitted", "streaming" or "error".
+        is_streaming: Anything streams.
+        is_server_streaming: A turn of somebody else streams, or a client tool works.
+        is_tool_continuation: The turn goes on after a decision.
+        is_recovering: The turn goes on after an interruption.
+        error: Why the last turn failed.
+        pending: What waits for a person.
+        usage: Tokens and cost.
+        queue: The inputs that wait.
+
+    Raises:
+        TypeError: Neither a chat nor an agent, or an unknown option.
+        ConfigError: An option can't be so.
+    """
+
+    _esm = read_bundle("widget.js") or _NOT_BUILT_ESM
+    _css = read_bundle("widget.css") or ""
+
+    messages = StateTrait()
+    status = StateTrait()
+    is_streaming = StateTrait()
+    is_server_streaming = StateTrait()
+    is_tool_continuation = StateTrait()
+    is_recovering = StateTrait()
+    error = StateTrait()
+    pending = StateTrait()
+    usage = StateTrait()
+    queue = StateTrait()
+
+    height = traitlets.Unicode("560px").tag(sync=True)
+    theme = traitlets.Unicode("auto").tag(sync=True)
+    placeholder = traitlets.Unicode(None, allow_none=True).tag(sync=True)
+    title = traitlets.Unicode(None, allow_none=True).tag(sync=True)
+    suggestions = traitlets.Tuple().tag(sync=True)
+    _snapshot = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, chat: Any, **options: Any) -> None:
+        check_known(options)
+        opened = _chat_of(chat)
+        settings = read_settings(options)
+        live = {name: value for name, value in options.items() if name in LIVE}
+        for name, check in _CHECKS.items():
+            if name in live:
+                live[name] = check(live[name])
+        for name in ("placeholder", "title"):
+            if live.get(name) is not None and not isinstance(live[name], str):
+                raise ConfigError(f"{name} must be a text")
+        self._panel: Panel | None = None
+        self._is_closed = False
+        self._settings = settings
+        self._outputs = TranscriptOutputs(self._render_transcript, publish_output)
+        super().__init__(**live)
+        self._keep_route()
+        self._panel = Panel(
+            opened,
+            f"widget-{random_word(12)}",
+            settings,
+            self._live_options,
+            self._send_frame,
+            self._tell,
+            self._on_settled,
+            self._is_observed,
+        )
+        super().observe(self._on_option, list(LIVE))
+        if settings.get_initial_messages is not None and self._panel.seam.is_untouched():
+            self._panel.seam.spawn(self._panel.fill(settings.get_initial_messages), "the first messages")
+
+    # --- methods ------------------------------------------------------------------------------------------------
+
+    @property
+    def chat(self) -> Any:
+        """The chat that is shown."""
+        return self._open().seam.chat
+
+    def send_message(
+        self,
+        message: Any,
+        *,
+        files: Sequence[Any] = (),
+        metadata: JsonValue = None,
+        body: Mapping[str, JsonValue] | None = None,
+    ) -> Submission:
+        """Send a text, a message or parts, as `chat.send` does, with this widget as origin.
+
+        Raises:
+            ChatClosedError: The widget or the chat is closed.
+            InputError: There is nothing to send.
+        """
+        panel = self._open()
+        options = panel.body.options("submit-message", None, body)
+        tools = self._settings.client_tools
+        return panel.seam.do("send", message, files=files, metadata=metadata, client_tools=tools, **options)
+
+    def regenerate(self, message_id: str | None = None, *, body: Mapping[str, JsonValue] | None = None) -> Submission:
+        """Answer again, as `chat.regenerate` does."""
+        panel = self._open()
+        options = panel.body.options("regenerate-message", message_id, body)
+        return panel.seam.do("regenerate", message_id, client_tools=self._settings.client_tools, **options)
+
+    def stop(self) -> None:
+        """Stop the running turn."""
+        self._open().seam.chat.stop()
+
+    def clear_history(self) -> Submission:
+        """Empty the history; every view is empty at once."""
+        return self._open().seam.do("clear")
+
+    def add_tool_output(
+        self, tool_call_id: str, output: JsonValue = None, *, state: str | None = None, error_text: str | None = None
+    ) -> Submission:
+        """Settle a client-side call.
+
+        Args:
+            tool_call_id: The call.
+            output: What it gave.
+            state: `"output-error"` with `error_text` for a call that failed.
+            error_text: Why it failed.
+
+        Raises:
+            ConfigError: Another state, or an error without text.
+            PendingError: No such call waits.
+        """
+        panel = self._open()
+        auto = self._settings.auto_continue
+        if state == "output-error" or (state is None and error_text is not None):
+            if not error_text:
+                raise ConfigError('state="output-error" needs error_text')
+            return panel.seam.do("add_tool_error", tool_call_id, error_text, continue_=auto)
+        if state not in (None, "output-available"):
+            raise ConfigError('state must be "output-available" or "output-error"')
+        return panel.seam.do("add_tool_output", tool_call_id, output, continue_=auto)
+
+    def add_tool_approval_response(self, id: str, approved: bool, reason: str | None = None) -> Submission:
+        """Decide on a prepared call.
+
+        Raises:
+            PendingError: No such decision waits.
+        """
+        auto = self._settings.auto_continue
+        return self._open().seam.do("add_tool_approval_response", id, approved, reason, continue_=auto)
+
+    def set_messages(self, messages: Any) -> None:
+        """Show other messages: a list, or a function of the current tuple.
+
+        With `sync_messages=True` they become the chat's history; else this widget alone shows them, until the history
+        next changes.
+        """
+        panel = self._open()
+        if self._settings.sync_messages:
+            panel.seam.chat.set_messages(messages(tuple(self.messages)) if callable(messages) else messages)
+        else:
+            panel.set_messages(messages)
+
+    def resume_stream(self) -> None:
+        """Show a running reply that `resume=False` held back."""
+        panel = self._open()
+        panel.seam.call(panel.resume)
+
+    def close(self) -> None:
+        """End the views and the comm; the chat stays. Idempotent."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._outputs.close()
+            if self._panel is not None:
+                self._panel.close()
+        super().close()
+
+    def _open(self) -> Panel:
+        if self._is_closed or self._panel is None:
+            raise ChatClosedError("this widget is closed; make another with chat.view()")
+        return self._panel
+
+    # --- traits -------------------------------------------------------------------------------------------------
+
+    def _read_trait(self, name: str) -> Any:
+        return None if self._panel is None else self._panel.traits()[name]
+
+    def _tell(self, name: str, old: Any, new: Any) -> None:
+        """Tell the observers of a state trait, each guarded: one that raises stops nothing."""
+        change = traitlets.Bunch(name=name, old=old, new=new, owner=self, type="change")
+        for observers in (self._trait_notifiers.get(name, {}), self._trait_notifiers.get(traitlets.All, {})):
+            for kind in ("change", traitlets.All):
+                for observer in tuple(observers.get(kind, ())):
+                    try:
+                        observer(change)
+                    except Exception:
+                        logger.exception("an observer of %r failed", name)
+
+    def observe(self, handler: Any, names: Any = traitlets.All, type: Any = "change") -> None:
+        """Observe traits; observers of the chat's state run on the main thread."""
+        if self._panel is not None and not self._is_observed():
+            self._panel.seam.call(self._panel.notifier.start)
+        super().observe(handler, names, type)
+
+    def _is_observed(self) -> bool:
+        notifiers = self._trait_notifiers
+        return traitlets.All in notifiers or any(notifiers.get(name) for name in STATE_TRAITS)
+
+    @traitlets.validate("height", "theme", "suggestions")
+    def _check_option(self, proposal: Any) -> Any:
+        return _CHECKS[proposal["trait"].name](proposal["value"])
+
+    def _live_options(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in LIVE}
+
+    def _on_option(self, change: Any) -> None:
+        if self._panel is not None:
+            self._panel.refresh()
+
+    # --- the comm -----------------------------------------------------------------------------------------------
+
+    def _keep_route(self) -> None:
+        """Let commands arrive where the page sends them.
+
+        From ipykernel 7.4 a comm's messages follow the shell of its last send, so that they would wait for a cell that
+        blocks (spec/widget.md, section 8).
+        """
+        comm = self.comm
+        if comm is not None and hasattr(comm, "_reply_subshell_for"):
+            comm._reply_subshell_for = lambda data, default: default
+
+    def _send_frame(self, frame: Mapping[str, JsonValue], buffers: Sequence[bytes]) -> None:
+        if not self._is_closed:
+            self.send(dict(frame), list(buffers) or None)
+
+    def _handle_custom_msg(self, content: Any, buffers: Any) -> None:
+        panel = self._panel
+        if panel is None or self._is_closed:
+            return
+        if threading.current_thread().name.startswith("subshell-"):
+            panel.note_delivery("parallel")
+        panel.desk.receive(content, buffers or ())
+
+    def get_state(self, key: Any = None, drop_defaults: bool = False) -> dict[str, Any]:
+        """Return the synced state; `_snapshot` is made when it is asked for."""
+        state: dict[str, Any] = super().get_state(key, drop_defaults)
+        if "_snapshot" in state and self._panel is not None and not self._is_closed:
+            state["_snapshot"] = self._panel.snapshot()
+        return state
+
+    def set_state(self, sync_data: Mapping[str, Any]) -> None:
+        """Take options that a `jslink` changed; nothing else that a page sends moves a trait."""
+        wanted = {name: value for name, value in sync_data.items() if name in LIVE}
+        try:
+            super().set_state(wanted)
+        except (ConfigError, traitlets.TraitError):
+            logger.warning("a page sent an option that can't be so")
+
+    # --- output -------------------------------------------------------------------------------------------------
+
+    def _ipython_display_(self) -> None:
+        """Show the widget and, below it, the transcript: two outputs."""
+        publish_output(self._repr_mimebundle_()[0], f"view-{random_word(12)}", False)
+        if self._settings.transcript and not is_in_marimo():
+            self._outputs.add()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[Any, Any], dict[Any, Any]]:
+        bundle: dict[str, Any] = {"text/plain": "ChatWidget"}
+        if _is_built():
+            bundle["application/vnd.jupyter.widget-view+json"] = {
+                "version_major": 2,
+                "version_minor": 0,
+                "model_id": self.model_id,
+            }
+        else:
+            bundle["text/html"] = f"<p>{NOT_BUILT}</p>"
+        return bundle, {}
+
+    def __repr__(self) -> str:
+        return "ChatWidget"
+
+    def _render_transcript(self) -> dict[str, Any]:
+        assert self._panel is not None
+        return transcript_bundle(self._panel.seam.settled_messages(), self._panel.redact)
+
+    def _on_settled(self) -> None:
+        if self._panel is not None and not self._is_closed:
+            self._outputs.settled(self._panel.seam.loop)
+
+
+def _is_built() -> bool:
+    return ChatWidget._esm is not _NOT_BUILT_ESM
+
+
+def _chat_of(chat: Any) -> Any:
+    """Return a chat; of an agent a new one.
+
+    Raises:
+        TypeError: Neither.
+    """
+    from ..agent import Agent
+
+    if isinstance(chat, Agent):
+        return chat.chat()
+    if hasattr(chat, "_engine") and hasattr(chat, "_runtime"):
+        return chat
+    raise TypeError(f"ChatWidget shows a Chat or an Agent, not {type(chat).__name__}")
+
+
+def show(chat: Any, **options: Any) -> None:
+    """Show a chat in a widget of its own: what displaying a chat does."""
+    ChatWidget(chat, **options)._ipython_display_()
