@@ -15,6 +15,7 @@ from typing import Any, Literal
 from chatnb._ids import this_process
 from chatnb._ports import Host
 
+
 class ScriptHost:
     """A script, a test run, a web server."""
 

@@ -1,4 +1,4 @@
-"""Nesting a loop that already runs, when nothing else helps (spec/notebook.md, sections 1 and 2).
+"""Turning a loop that already runs: nested, when nothing else helps (spec/notebook.md, sections 1 and 2).
 
 nest_asyncio2 is applied at that moment and not before; it cannot be taken back, so the loop and `asyncio.run` stay
 patched from then on.
@@ -10,10 +10,14 @@ import asyncio
 import logging
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from chatnb.errors import CannotBlockError
 
 log = logging.getLogger("chatnb")
+
+_TURN_EVERY = 0.1  # seconds
 
 _patched: list[asyncio.AbstractEventLoop] = []
 
@@ -46,3 +50,22 @@ def run_until(loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[None]) -> 
     """
     make_nestable(loop)
     loop.run_until_complete(waiter)
+
+
+@contextmanager
+def turning(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Turn `loop` ten times a second while the block awaits on it.
+
+    The SIGINT handler of ipykernel's async cells appends to the loop without waking it: a cell that awaits with nothing
+    else going on would not notice the interrupt.
+    """
+    timers: list[asyncio.TimerHandle] = []
+
+    def turn() -> None:
+        timers[:] = [loop.call_later(_TURN_EVERY, turn)]
+
+    turn()
+    try:
+        yield
+    finally:
+        timers[0].cancel()

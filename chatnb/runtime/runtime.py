@@ -17,6 +17,7 @@ from chatnb.runtime.calls import RuntimeCalls
 from chatnb.runtime.entry import running_entry
 from chatnb.runtime.interrupt import Guard
 from chatnb.runtime.main_calls import MainCalls
+from chatnb.runtime.nesting import turning
 from chatnb.runtime.pump import REPLY_GOES_ON
 from chatnb.runtime.tasks import log_failure, start_task
 from chatnb.runtime.workers import Pool, Worker, Workers
@@ -174,9 +175,13 @@ class Runtime:
         """
         with ExitStack() as stack:
             stack.enter_context(self._edge(chat_id))
-            if self.main.main_loop is None and threading.current_thread() is threading.main_thread():
-                stack.enter_context(self.main.awaiting(asyncio.get_running_loop()))
-                self.main.wake()
+            if threading.current_thread() is threading.main_thread():
+                loop = asyncio.get_running_loop()
+                if self.main.main_loop is None:
+                    stack.enter_context(self.main.awaiting(loop))
+                    self.main.wake()
+                elif loop is self.main.main_loop:
+                    stack.enter_context(turning(loop))
             yield
 
     def _pump(self, guard: Guard, future: concurrent.futures.Future[T], timeout: float | None) -> None:

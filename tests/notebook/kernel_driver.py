@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
@@ -57,6 +57,32 @@ def reply_after(*futures):
     return future
 """
 
+# Functions that tests ask for.
+FUNCTIONS = """
+def quick():
+    note("in", name="quick")
+    return 5
+
+async def waits():
+    note("in", name="waits")
+    await asyncio.sleep(0.1)
+    return 6
+
+async def endless():
+    note("in", name="endless")
+    await asyncio.sleep(60)
+
+def sleeps():
+    note("in", name="sleeps")
+    time.sleep(20)
+
+def leaves():
+    raise SystemExit(3)
+
+def sigint_after_the_cell():
+    current_host().main_loop().call_later(0.05, lambda: note("sigint", handler=str(signal.getsignal(signal.SIGINT))))
+"""
+
 
 @dataclass
 class Cell:
@@ -77,7 +103,7 @@ class Kernel:
         self.manager = KernelManager(kernel_name="python3")
         self._kind = kind
 
-    def __enter__(self) -> Kernel:
+    def __enter__(self) -> Self:
         self.manager.start_kernel(extra_arguments=["--HistoryManager.enabled=False"])
         self.client: BlockingKernelClient = self.manager.blocking_client()
         self.client.start_channels()
