@@ -11,9 +11,9 @@ from .._clock import now
 from .._json import JsonValue
 from ..actions.ports import AuditRow, CallRow, CallState, GrantRow, GrantState
 from . import tables
-from .rows import check_names, make, names_of, select_records, values_of
+from .rows import check_names, make, select_records, values_of
 
-_GRANT_SETTABLE = frozenset(names_of(GrantRow)) - {"id", "state", "asked_at"}
+_GRANT_SETTABLE = ("arguments", "decided_at", "decided_by", "expires_at", "hash", "reason")
 
 
 class SqlBooks:

@@ -1,43 +1,31 @@
-"""The SQL store: one writer connection per process behind a lock, readers beside it, and the leases."""
+"""The SQL store: leases and write transactions over the store's connections."""
 
 from __future__ import annotations
 
-import os
-import threading
-import time
-import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from .. import _clock
-from .._ids import this_process
 from .._killpoint import kill_point
-from ..errors import ChatInUseError, StoreError
-from . import failures, lease, tables
+from . import lease, tables
 from .books import SqlBooks
-from .database import Database, Wait, make_database
+from .connections import Connections
 from .failures import translated
-from .location import locate
 from .port import OpenedChat
-from .reading import Readings
 from .records import ChatRow, Owner
 from .rows import SELECT_CHAT, make_chat
 from .writing import SqlWriteTx
 
-_IDENTITY_SECONDS = 1.0
 _CHANGES_KEPT = timedelta(hours=1)
 _INCIDENTS_KEPT = timedelta(days=7)
 _ENDED_INCIDENTS = ("completed", "skipped", "failed", "exhausted")
 
-_live: weakref.WeakSet[SqlStore] = weakref.WeakSet()
 
-
-class SqlStore(Readings):
+class SqlStore(Connections):
     """Implements `Store` on SQLAlchemy Core. Thread-safe; opened on first use.
 
     Args:
@@ -45,117 +33,6 @@ class SqlStore(Readings):
         wait: Waits some seconds; a test hands in its own.
         migrations: Another folder of migrations, for tests.
     """
-
-    def __init__(self, url: str | Path, *, wait: Wait = time.sleep, migrations: Path | None = None) -> None:
-        self._location = locate(url)
-        self.url = self._location.url
-        self.in_memory = self._location.in_memory
-        self._wait = wait
-        self._migrations = migrations
-        self._inherited: dict[str, int] = {}
-        self._tokens: dict[str, str] = {}
-        self._start()
-        _live.add(self)
-
-    def _start(self) -> None:
-        self._lock = threading.RLock()
-        self._database = make_database(self._location, self._wait, self._migrations)
-        self._engine: Engine | None = None
-        self._writer: Connection | None = None
-        self._finalizer: weakref.finalize[[Engine, Database], SqlStore] | None = None
-        self._writing_thread: int | None = None
-        self._checked = float("-inf")
-        self.closed = False
-
-    # --- connections ------------------------------------------------------------------------------------------------
-
-    @property
-    def place(self) -> str:
-        """How messages name the store: its file, or its address without a password."""
-        return self._database.place
-
-    @property
-    def read_only(self) -> bool:
-        """Whether the store can be read only. Opens it."""
-        self._open()
-        return self._database.read_only
-
-    def exists(self) -> bool:
-        """Whether there is a store, as far as can be told without making one."""
-        return self._database.exists()
-
-    def check_identity(self) -> None:
-        """Check that the store's file is still the one that was opened.
-
-        Raises:
-            StoreMissingError: It was deleted or replaced.
-        """
-        self._checked = time.monotonic()
-        self._database.check_identity()
-
-    def _open(self) -> Engine:
-        if self._engine is None:
-            with self._lock:
-                if self._engine is None:
-                    if self.closed:
-                        raise failures.closed(self.place)
-                    engine = self._database.open()
-                    self._finalizer = weakref.finalize(self, _abandon, engine, self._database)
-                    # At exit nothing is closed: the system does it, also for a store that a fork left behind.
-                    self._finalizer.atexit = False
-                    self._engine = engine
-        if time.monotonic() - self._checked >= _IDENTITY_SECONDS:
-            self.check_identity()
-        return self._engine
-
-    @contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        engine = self._open()
-        if self._writing_thread == threading.get_ident():
-            # Inside its own transaction a thread reads what it wrote.
-            assert self._writer is not None
-            yield self._writer
-            return
-        if self.in_memory:
-            with self._lock, translated(self.place), engine.connect() as connection:
-                yield connection
-            return
-        with translated(self.place, self._database.path), engine.connect() as connection:
-            yield connection
-
-    @contextmanager
-    def _writing(self, *, durable: bool) -> Iterator[Connection]:
-        with self._lock:
-            if self._writing_thread is not None:
-                raise RuntimeError("a write transaction is open on this thread already; writes do not nest")
-            engine = self._open()
-            if self._database.read_only:
-                raise failures.read_only(self.place)
-            if durable:
-                self._database.check_writable()
-            with translated(self.place, self._database.path):
-                if self._writer is None or self._writer.closed or self._writer.invalidated:
-                    self._writer = engine.connect()
-                connection = self._writer
-                self._writing_thread = threading.get_ident()
-                try:
-                    self._database.begin(connection, durable=durable)
-                    yield connection
-                    connection.commit()
-                except BaseException:
-                    self._roll_back(connection)
-                    raise
-                finally:
-                    self._writing_thread = None
-
-    def _roll_back(self, connection: Connection) -> None:
-        try:
-            with translated(self.place):
-                connection.rollback()
-        except StoreError:
-            # What went wrong first is what the caller hears. The next write gets a new connection.
-            connection.invalidate()
-            self._writer = None
 
     # --- leases -----------------------------------------------------------------------------------------------------
 
@@ -321,57 +198,6 @@ class SqlStore(Readings):
                 self._database.tidy(self._writer)
                 self._writer.rollback()
 
-    # --- the end ----------------------------------------------------------------------------------------------------
-
-    def close(self) -> None:
-        """Close the connections. Idempotent. Leases stay as they are."""
-        with self._lock:
-            self.closed = True
-            engine, self._engine = self._engine, None
-            writer, self._writer = self._writer, None
-            if engine is None:
-                return
-            with translated(self.place):
-                if writer is not None:
-                    writer.close()
-                engine.dispose()
-
-    def _refuse_inherited(self, chat_id: str, token: str) -> None:
-        parent = self._inherited.get(token)
-        if parent is not None:
-            raise ChatInUseError(
-                f"Chat {chat_id!r} belongs to process {parent}, from which this one was forked. "
-                "Use it there, or open another chat here.",
-                chat_id=chat_id,
-                host=lease.host_name(this_process().host),
-                pid=parent,
-            )
-
-    def _after_fork(self, parent: int) -> None:
-        self._inherited |= dict.fromkeys(self._tokens, parent)
-        self._tokens = {}
-        # Closing an inherited SQLite connection, also by garbage collection, may harm the parent's file. So these
-        # objects are never freed in the child.
-        _keep_forever((self._engine, self._writer, self._database, self._database.inherited()))
-        if self._finalizer is not None:
-            self._finalizer.detach()
-        was_closed = self.closed
-        self._start()
-        self.closed = was_closed
-
-
-def _abandon(engine: Engine, database: Database) -> None:
-    """Close what a store that nobody holds any more has left open."""
-    engine.dispose()
-    for connection in database.inherited():
-        connection.close()
-
-
-def _keep_forever(value: object) -> None:
-    import ctypes
-
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
-
 
 def _delete_rows(connection: Connection, chat_id: str) -> None:
     """Delete a chat; what has a foreign key goes with it."""
@@ -384,17 +210,3 @@ def _delete_rows(connection: Connection, chat_id: str) -> None:
         unused = contents.c.content_id.in_(content_ids[start : start + 500])
         used = select(m.content_id).where(m.content_id == contents.c.content_id).exists()
         connection.execute(delete(contents).where(unused, ~used))
-
-
-_parent = os.getpid()
-
-
-def _after_fork_in_child() -> None:
-    global _parent
-    parent, _parent = _parent, os.getpid()
-    for store in list(_live):
-        store._after_fork(parent)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

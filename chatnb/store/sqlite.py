@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, QueuePool, StaticPool, create_engine, event, text
+from sqlalchemy import Connection, Engine, QueuePool, StaticPool, create_engine, event
+from sqlalchemy.exc import OperationalError
 
 from . import failures, migrate, tables
 from .database import Database, Wait
@@ -148,19 +149,20 @@ class SqliteDatabase(Database):
     def _use_wal(self, connection: Connection) -> None:
         if connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal":
             return
+        mode = self._set_wal(connection)
+        if mode != "wal":
+            logger.warning("The chat store %s is used in mode %r: its folder does not allow WAL.", self.place, mode)
+
+    def _set_wal(self, connection: Connection) -> str:
         until = time.monotonic() + _MIGRATION_SECONDS
         while True:
             try:
-                mode = connection.exec_driver_sql("PRAGMA journal_mode=WAL").scalar_one()
-                break
-            except Exception as error:
+                return str(connection.exec_driver_sql("PRAGMA journal_mode=WAL").scalar_one())
+            except OperationalError as error:
                 # Another opener is at the same point, and SQLite does not wait here by itself.
-                busy = "locked" in str(error) and time.monotonic() < until
-                if not busy:
+                if "locked" not in str(error.orig) or time.monotonic() > until:
                     raise
                 self._wait(0.05)
-        if mode != "wal":
-            logger.warning("The chat store %s is used in mode %r: its folder does not allow WAL.", self.place, mode)
 
     def _migrate(self, connection: Connection) -> None:
         raw = self._driver(connection)
@@ -236,7 +238,8 @@ class SqliteDatabase(Database):
 
     def tidy(self, connection: Connection) -> None:
         """Give free pages back to the disk, a few at a time."""
-        connection.execute(text(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})")).all()
+        # Read to its end: each step of the statement frees one page.
+        self._driver(connection).execute(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})").fetchall()
 
     def inherited(self) -> tuple[Any, ...]:
         """Return all open connections."""
