@@ -16,7 +16,7 @@ class Change:
 
     Attributes:
         action: The action's name.
-        hash: The hash of the call.
+        hash: The hash of the call; None for a direct call with arguments that are not plain data.
         site: From where it was called.
         chat_id, turn_id: Where it belongs, or None.
         identity: The id of who called, or None.
@@ -26,7 +26,7 @@ class Change:
     """
 
     action: str
-    hash: str
+    hash: str | None
     site: Site
     at: datetime
     chat_id: str | None = None

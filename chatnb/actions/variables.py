@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import types
 import typing
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, Protocol
 
 
@@ -71,6 +73,30 @@ def _members(annotation: Any) -> tuple[Any, ...]:
     if origin is typing.Union or origin is types.UnionType:
         return typing.get_args(annotation)
     return (annotation,)
+
+
+class MeantObjects:
+    """Which objects the variables of asked calls meant, by approval id. Memory only: another process has none."""
+
+    def __init__(self, limit: int = 1000) -> None:
+        self._limit = limit
+        self._meant: OrderedDict[str, dict[str, object]] = OrderedDict()
+        self._lock = Lock()
+
+    def note(self, approval_id: str, meant: dict[str, object]) -> None:
+        """Note what each name means now."""
+        with self._lock:
+            self._meant[approval_id] = meant
+            while len(self._meant) > self._limit:
+                self._meant.popitem(last=False)
+
+    def find(self, approval_id: str) -> dict[str, object] | None:
+        """Return what the names meant when the call was asked."""
+        return self._meant.get(approval_id)
+
+
+meant_objects = MeantObjects()
+"""This process's memory: it outlives a redefinition of the agent, not the kernel, as the objects do."""
 
 
 class MainNamespace:
