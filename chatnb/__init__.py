@@ -16,12 +16,10 @@ if TYPE_CHECKING:
     from chatnb.actions import ActionContext as ActionContext
     from chatnb.actions import Change as Change
     from chatnb.actions import Identity as Identity
+    from chatnb.actions import Variable as Variable
     from chatnb.actions import action as action
     from chatnb.actions import action_errors as action_errors
     from chatnb.agent import Agent as Agent
-    from chatnb.agent import Objects as Objects
-    from chatnb.agent import Variable as Variable
-    from chatnb.agent import Variables as Variables
     from chatnb.chat import Chat as Chat
     from chatnb.compare import compare as compare
     from chatnb.errors import ConnectionNeeded as ConnectionNeeded
@@ -31,6 +29,8 @@ if TYPE_CHECKING:
     from chatnb.models import ActionSpec as ActionSpec
     from chatnb.models import StepEnd as StepEnd
     from chatnb.models import Usage as Usage
+    from chatnb.policies import Objects as Objects
+    from chatnb.policies import Variables as Variables
     from chatnb.recovery import Interruption as Interruption
     from chatnb.recovery import Recovery as Recovery
     from chatnb.recovery import RecoveryDecision as RecoveryDecision
@@ -50,14 +50,15 @@ __version__ = "0.1.0"
 
 # Where each public name lives. The imports above say the same to type checkers; a test keeps the two equal.
 _HOMES = {
-    "chatnb.actions": ("Action", "ActionContext", "Change", "Identity", "action", "action_errors"),
-    "chatnb.agent": ("Agent", "Objects", "Variable", "Variables"),
+    "chatnb.actions": ("Action", "ActionContext", "Change", "Identity", "Variable", "action", "action_errors"),
+    "chatnb.agent": ("Agent",),
     "chatnb.chat": ("Chat",),
     "chatnb.compare": ("compare",),
     "chatnb.errors": ("ConnectionNeeded", "StopTurn"),
     "chatnb.history": ("Branch",),
     "chatnb.messages": ("UIMessage",),
     "chatnb.models": ("ActionSpec", "StepEnd", "Usage"),
+    "chatnb.policies": ("Objects", "Variables"),
     "chatnb.recovery": ("Interruption", "Recovery", "RecoveryDecision"),
     "chatnb.turns": (
         "ClientTool",
