@@ -1,0 +1,262 @@
+"""Composition: what binds the ports of rows 1 to 5 for the chats of one runtime, and holds the live chats."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ._clock import Clock
+from ._ids import NewId
+from ._ports import Host, Span, Tracer
+from .actions import find_identity
+from .actions.environment import CallEnvironment
+from .errors import ConfigError, LeaseLostError, StoreError
+from .recovery import scan
+from .store import Owner, Store, WriteTx
+from .turns import ChatEngine
+
+if TYPE_CHECKING:
+    from .agent import Agent
+    from .chat import Chat
+
+log = logging.getLogger("chatnb")
+
+HEARTBEAT_SECONDS = 5.0
+
+
+@dataclass(eq=False)
+class Composition:
+    """One runtime's chats, and the seams that their engines are given.
+
+    Attributes:
+        chats: The live chats, by store and id. A chat stays here until it is closed.
+    """
+
+    runtime: Any
+    host: Host
+    clock: Clock
+    new_id: NewId
+    tracer: Tracer
+    chats: dict[tuple[str, str], Chat] = field(default_factory=dict)
+    heartbeats: dict[str, Any] = field(default_factory=dict)
+    beat: bool = True
+
+    @classmethod
+    def of(cls, runtime: Any, host: Host, *, clock: Clock, new_id: NewId) -> Composition:
+        """Return the composition of a runtime; it survives a reload of modules with it."""
+        found: Composition | None = runtime.shared.get("composition")
+        if found is None:
+            found = cls(runtime, host, clock, new_id, OtelTracer())
+            runtime.shared["composition"] = found
+            runtime.at_exit(found.close_all)
+        return found
+
+    def find(self, store: Store, chat_id: str) -> Chat | None:
+        """Return the live chat with this id, or None."""
+        found = self.chats.get((_place(store), chat_id))
+        return found if found is not None and not found.is_closed else None
+
+    def open(self, agent: Agent, store: Store, chat_id: str, owner: Owner, *, take_over: bool = False) -> Chat:
+        """Take the lease, make the engine, look for what a dead process left behind."""
+        from .chat import Chat
+
+        identity = find_identity(agent.identity, host=self.host.kind)
+        opened = store.open_chat(
+            chat_id,
+            agent=agent.name,
+            owner=owner,
+            identity=identity.id if identity is not None else None,
+            take_over=take_over,
+        )
+        chat = Chat._make(agent, chat_id, self.runtime)
+
+        def make() -> ChatEngine:
+            engine = ChatEngine(
+                chat_id=chat_id,
+                definition=agent.definition(self, chat),
+                store=store,
+                opened=opened,
+                runtime=self.runtime,
+                clock=self.clock,
+                new_id=self.new_id,
+                tracer=self.tracer,
+                kernel_id=owner.kernel_id,
+            )
+            chat._attach(engine, self)
+            scan(engine, opened)
+            return engine
+
+        try:
+            self.runtime.call(make)
+        except BaseException:
+            store.release_chat(chat_id, opened.token)
+            raise
+        self.chats[_place(store), chat_id] = chat
+        if self.beat:
+            self._keep_beating(store)
+        return chat
+
+    def forget(self, chat: Chat) -> None:
+        """Let go of a closed chat."""
+        self.chats = {key: known for key, known in self.chats.items() if known is not chat}
+
+    def _keep_beating(self, store: Store) -> None:
+        place = _place(store)
+        task = self.heartbeats.get(place)
+        if task is None or task.done():
+            self.heartbeats[place] = self.runtime.spawn(self._beat(store), name="chatnb heartbeat")
+
+    async def _beat(self, store: Store) -> None:
+        while True:
+            await self.clock.sleep(HEARTBEAT_SECONDS)
+            engines = {
+                id_: chat._engine
+                for (place, id_), chat in self.chats.items()
+                if place == _place(store) and not chat.is_closed
+            }
+            if not engines:
+                return
+            try:
+                lost = store.heartbeat({id_: engine.token for id_, engine in engines.items()})
+            except StoreError as failure:
+                log.error("no sign of life could be written", exc_info=failure)
+                continue
+            for id_ in lost:
+                engines[id_].lease_lost(LeaseLostError(f"another kernel has taken over the chat {id_!r}"))
+
+    async def close_all(self) -> None:
+        """Release all chats: an orderly exit."""
+        for chat in list(self.chats.values()):
+            await chat._engine.close()
+
+    # --- seams --------------------------------------------------------------------------------------------------
+
+    def seams(self, agent: Agent, chat: Chat) -> dict[str, Any]:
+        """Return what a definition needs of the composition."""
+        def make_site(run: Any) -> Any:
+            from .turns.agent_site import AgentSite
+
+            environment = self.environment(agent, chat, client_data=run.client_data)
+            return AgentSite(agent.catalog, environment)
+
+        return {"make_site": make_site}
+
+    def environment(self, agent: Agent, chat: Chat, *, client_data: Any = None) -> CallEnvironment:
+        """Return what the calls of a chat get of it."""
+        return CallEnvironment(
+            identity=find_identity(agent.identity, host=self.host.kind),
+            books=ChatBooks(chat._engine),
+            plan_mode=agent._plan_mode,
+            approval_ttl=agent._approval_ttl,
+            publish_change=chat._publish_change,
+            accepts_images=bool(getattr(agent.model, "accepts_images", False)),
+            client_data=client_data,
+            **chat._kernel_seams(),
+        )
+
+    def client_data_parser(self, schema: Any) -> Callable[[Any], Any]:
+        """Return what parses client data: by the agent's schema, or nothing at all."""
+        if schema is None:
+            return lambda value: value
+        from pydantic import TypeAdapter
+
+        return TypeAdapter(schema).validate_python
+
+
+class ChatBooks:
+    """The bookkeeper of a chat outside a turn's stream."""
+
+    def __init__(self, engine: ChatEngine) -> None:
+        self._engine = engine
+
+    def write(self) -> AbstractContextManager[WriteTx]:
+        """Open a durable transaction."""
+        return self._engine.write()
+
+
+class OtelTracer:
+    """Spans of the OpenTelemetry API; they go nowhere without an SDK."""
+
+    @contextmanager
+    def span(self, name: str, /, **attributes: str | int | float | bool) -> Iterator[Span]:
+        """Open a span around a block."""
+        from opentelemetry import trace
+
+        with trace.get_tracer("chatnb").start_as_current_span(name, attributes=attributes) as span:
+            yield OtelSpan(span)
+
+
+class OtelSpan:
+    """One span."""
+
+    def __init__(self, span: Any) -> None:
+        self._span = span
+        self._failed = False
+
+    def set(self, name: str, value: str | int | float | bool) -> None:
+        """Add an attribute."""
+        self._span.set_attribute(name, value)
+
+    def fail(self, message: str) -> None:
+        """Mark it failed, once."""
+        from opentelemetry.trace import Status, StatusCode
+
+        if not self._failed:
+            self._failed = True
+            self._span.set_status(Status(StatusCode.ERROR, message))
+
+
+def parse_actions(schema: Any) -> tuple[Callable[[Mapping[str, Any]], Any] | None, frozenset[str]]:
+    """Return the parser of an app's chat actions and their types.
+
+    Args:
+        schema: A pydantic model with a literal field `type`, or a union of such models; None for no own actions.
+
+    Raises:
+        ConfigError: It is neither.
+    """
+    if schema is None:
+        return None, frozenset()
+    from pydantic import TypeAdapter
+
+    types: set[str] = set()
+    for model in _models_of(schema):
+        literal = getattr(model, "model_fields", {}).get("type")
+        values = getattr(literal.annotation, "__args__", ()) if literal is not None else ()
+        if not values or not all(isinstance(v, str) for v in values):
+            raise ConfigError(
+                "chat_actions is a pydantic model, or a union of models, each with a field `type: Literal['name']`"
+            )
+        types.update(values)
+    adapter: TypeAdapter[Any] = TypeAdapter(schema)
+
+    def parse(payload: Mapping[str, Any]) -> Any:
+        from pydantic import ValidationError
+
+        try:
+            return adapter.validate_python(dict(payload))
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False)[0]
+            place = ".".join(str(p) for p in first["loc"] if p not in types) or "type"
+            raise ValueError(f"chat action {payload.get('type')!r}: {place}: {first['type']}") from None
+
+    return parse, frozenset(types)
+
+
+def _models_of(schema: Any) -> list[Any]:
+    if isinstance(schema, type):
+        return [schema]
+    if hasattr(schema, "__metadata__"):
+        return _models_of(schema.__origin__)
+    arguments = getattr(schema, "__args__", ())
+    if not arguments:
+        raise ConfigError("chat_actions is a pydantic model, or a union of models")
+    return [model for argument in arguments for model in _models_of(argument)]
+
+
+def _place(store: Store) -> str:
+    return f"{store.url}#{id(store)}" if store.in_memory else store.url
+

@@ -1,0 +1,276 @@
+"""`Agent`: the definition of an agent, and where its chats come from. This is where the rows are put together."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from ._clock import SystemClock
+from ._composition import Composition, parse_actions
+from ._ids import new_id, random_word, this_process
+from .actions import Action, Catalog, Identity, Variable
+from .chat import Chat
+from .errors import ConfigError, InputError
+from .models import Model, resolve_model
+from .policies import Objects, Variables
+from .recovery import Recovery
+from .store import Owner, Store, open_store
+from .turns import CONCURRENCY, Compaction, Debounce, Definition, HookName, Steering
+from .turns.definition import Concurrency
+
+__all__ = ["Agent", "Objects", "Variable", "Variables"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+log = logging.getLogger("chatnb")
+_opening = threading.Lock()
+
+
+class Agent:
+    """An agent: model, instructions, actions, hooks and policies. It holds no conversation.
+
+    Args:
+        model: A `Model`, or a name: `"offline"`, or one that starts with `claude`. None: the Anthropic default model
+            when `ANTHROPIC_API_KEY` is set, else `"offline"`.
+        name: Names the agent in ids and lists.
+        instructions: Text, or a function of the turn (sync or async) that returns text.
+        actions: Functions or `Action` objects, in the order in which they are shown.
+        chat_actions: A pydantic model, or a discriminated union of models: the app's own chat actions.
+        store: None: the SQLite file `.chatnb/chats.db` in the working directory (`CHATNB_STORE` overrides); a URL; or
+            a `Store`.
+        concurrency: What a send does that overlaps: `"queue"`, `"latest"`, `"merge"`, `"drop"`, `"debounce"` or
+            `Debounce(seconds)`.
+        steering: Takes messages that arrive mid-turn into the turn.
+        compaction: Replaces the older part of the model's view by a summary.
+        recovery: How interrupted turns are taken up again.
+        max_steps: Model calls of one turn at most.
+        client_data: A type (pydantic model, TypedDict...) that client data is parsed by.
+        identity: Who works here, an `Identity` or its id.
+        plan_mode: Only calls that change nothing are run.
+        approval_ttl: Seconds that an approval waits; None: as long as it must.
+        objects: How many results are kept as Python objects.
+        variables: What of the notebook's variables a model may see.
+        runtime: `"thread"`, `"kernel"` or `"auto"`.
+
+    Raises:
+        ConfigError: An option can't work, or the model's name is unknown; the text says what is known.
+        ActionDefinitionError: An action can't be defined so.
+    """
+
+    def __init__(
+        self,
+        model: Model | str | None = None,
+        *,
+        name: str = "agent",
+        instructions: str | Callable[..., Any] | None = None,
+        actions: Iterable[Action | Callable[..., Any]] = (),
+        chat_actions: Any = None,
+        store: str | os.PathLike[str] | Store | None = None,
+        concurrency: Concurrency = "queue",
+        steering: Steering | None = None,
+        compaction: Compaction | None = None,
+        recovery: Recovery | None = None,
+        max_steps: int = 20,
+        client_data: Any = None,
+        identity: Identity | str | None = None,
+        plan_mode: bool = False,
+        approval_ttl: float | None = None,
+        objects: Objects | None = None,
+        variables: Variables | None = None,
+        runtime: str = "auto",
+    ) -> None:
+        if not isinstance(concurrency, Debounce) and concurrency not in CONCURRENCY:
+            raise ConfigError(f"concurrency is one of {', '.join(CONCURRENCY)}, or Debounce(seconds)")
+        if not isinstance(max_steps, int) or isinstance(max_steps, bool) or max_steps < 1:
+            raise ConfigError("max_steps is a whole number, at least 1")
+        if not isinstance(name, str) or not name or "/" in name or not name.isprintable():
+            raise ConfigError("name is printable text without '/'")
+        if runtime not in ("auto", "thread", "kernel"):
+            raise ConfigError('runtime is "auto", "thread" or "kernel"')
+        if approval_ttl is not None and not approval_ttl > 0:
+            raise ConfigError("approval_ttl is a number of seconds above 0, or None")
+        self.model = resolve_model(model)
+        if model is None:
+            log.info("agent %r answers with the model %r", name, self.model.name)
+        self.name = name
+        self.instructions = instructions
+        self.catalog = Catalog.of(actions)
+        self.client_data = client_data
+        self.identity = identity
+        self.runtime_kind = runtime
+        self.objects_policy = objects
+        self.variables_policy = variables
+        self._store = store
+        self._concurrency: Concurrency = concurrency
+        self._steering = steering
+        self._compaction = compaction
+        self._recovery = recovery if recovery is not None else Recovery()
+        self._max_steps = max_steps
+        self._plan_mode = plan_mode
+        self._approval_ttl = approval_ttl
+        self._hooks: dict[HookName, Callable[..., Any]] = {}
+        self._parse_action, self._action_types = parse_actions(chat_actions)
+        self._observers: list[Callable[..., Any]] = []
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """The agent's actions, in order."""
+        return tuple(self.catalog.values())
+
+    def chat(self, id: str | None = None, *, client_data: Any = None, take_over: bool = False) -> Chat:
+        """Open a chat, or make it.
+
+        In one process the same id is always the same object; calling it again binds the live conversation to this
+        definition, and a running turn finishes on the old one.
+
+        Args:
+            id: 1 to 200 printable characters without `/`; None makes a new chat, `NAME-` and 6 random characters.
+            client_data: The chat's client data, for inputs that bring none.
+            take_over: Take the chat from a living owner.
+
+        Raises:
+            InputError: Not a valid id.
+            ChatInUseError: Another living process owns it.
+            StoreError: The store can't be used.
+        """
+        if id is None:
+            id = f"{self.name}-{random_word(6)}"
+        check_chat_id(id)
+        return self._open(id, client_data=client_data, take_over=take_over)
+
+    def _open(self, id: str, *, client_data: Any = None, take_over: bool = False) -> Chat:
+        from .kernel.host import current_host
+        from .runtime import get_runtime
+
+        host = current_host()
+        runtime = get_runtime(self.runtime_kind, host)  # type: ignore[arg-type]
+        store = open_store(self._store)
+        with _opening:
+            composition = Composition.of(runtime, host, clock=SystemClock(), new_id=new_id)
+            chat = composition.find(store, id)
+            if chat is None:
+                me = this_process()
+                owner = Owner(
+                    host=me.host, pid=me.pid, start=me.start, kernel_id=host.kernel_id, label=host.label
+                )
+                chat = composition.open(self, store, id, owner, take_over=take_over)
+            chat._bind(self, client_data)
+            return chat
+
+    def definition(self, composition: Composition, chat: Chat) -> Definition:
+        """Return this definition as a chat's engine uses it."""
+        return Definition(
+            name=self.name,
+            model=self.model,
+            instructions=self.instructions,
+            catalog=self.catalog,
+            hooks=self._hooks,
+            concurrency=self._concurrency,
+            steering=self._steering,
+            compaction=self._compaction,
+            recovery=self._recovery,
+            max_steps=self._max_steps,
+            plan_mode=self._plan_mode,
+            approval_ttl=self._approval_ttl,
+            parse_client_data=composition.client_data_parser(self.client_data),
+            parse_action=self._parse_action,
+            action_types=self._action_types,
+            **composition.seams(self, chat),
+        )
+
+    def on_change(self, function: F) -> F:
+        """Call a function for every change that an action of this agent makes, in any chat or site.
+
+        Works as a decorator. The function runs on the kernel's main thread, in order. `function.unsubscribe()` ends it.
+        """
+        self._observers.append(function)
+        _add_unsubscribe(function, self._observers)
+        return function
+
+    # --- hooks --------------------------------------------------------------------------------------------------
+
+    def _register(self, name: HookName, function: F) -> F:
+        if not callable(function):
+            raise ConfigError(f"{name} decorates a function")
+        self._hooks[name] = function
+        return function
+
+    def on_boot(self, function: F) -> F:
+        """Once per opened chat, before its first input or recovery."""
+        return self._register("on_boot", function)
+
+    def on_chat_start(self, function: F) -> F:
+        """Exactly once in a chat's life, before its first turn."""
+        return self._register("on_chat_start", function)
+
+    def on_validate_messages(self, function: F) -> F:
+        """For a turn with an incoming message; raising refuses it."""
+        return self._register("on_validate_messages", function)
+
+    def hydrate_messages(self, function: F) -> F:
+        """Returns the whole chain, from the app's own storage."""
+        return self._register("hydrate_messages", function)
+
+    def on_turn_start(self, function: F) -> F:
+        """Every turn."""
+        return self._register("on_turn_start", function)
+
+    def prepare_messages(self, function: F) -> F:
+        """Changes the model's view before `run`."""
+        return self._register("prepare_messages", function)
+
+    def run(self, function: F) -> F:
+        """Answers a turn instead of the default run; gets the `Turn`."""
+        return self._register("run", function)
+
+    def on_before_turn_complete(self, function: F) -> F:
+        """When a turn ended without error and its stream is still open."""
+        return self._register("on_before_turn_complete", function)
+
+    def on_turn_complete(self, function: F) -> F:
+        """Every started turn, once, when its outcome is stored."""
+        return self._register("on_turn_complete", function)
+
+    def on_action(self, function: F) -> F:
+        """A chat action of the app's own schema."""
+        return self._register("on_action", function)
+
+    def on_chat_recovery(self, function: F) -> F:
+        """An interrupted turn is about to be taken up (spec/recovery.md, section 5)."""
+        return self._register("on_chat_recovery", function)
+
+    def on_compacted(self, function: F) -> F:
+        """A compaction was stored."""
+        return self._register("on_compacted", function)
+
+    def on_tool_repair(self, function: F) -> F:
+        """A call without a result is about to be settled (spec/recovery.md, section 8)."""
+        return self._register("on_tool_repair", function)
+
+    def __repr__(self) -> str:
+        return f"Agent({self.model.name!r}, name={self.name!r}, {len(self.catalog)} actions)"
+
+
+def check_chat_id(id: Any, *, child: bool = False) -> None:
+    """Refuse what is no chat id.
+
+    Raises:
+        InputError: Not 1 to 200 printable characters, or it holds a `/`.
+    """
+    if not isinstance(id, str) or not 1 <= len(id) <= 200 or not id.isprintable():
+        raise InputError("a chat id is 1 to 200 printable characters")
+    if "/" in id and not child:
+        raise InputError("a chat id holds no '/': that is kept for the chats of calls")
+
+
+def _add_unsubscribe(function: Callable[..., Any], observers: list[Callable[..., Any]]) -> None:
+    def unsubscribe() -> None:
+        if function in observers:
+            observers.remove(function)
+
+    try:
+        function.unsubscribe = unsubscribe  # type: ignore[attr-defined]
+    except AttributeError:
+        log.debug("an observer takes no attributes; it stays until the kernel ends")

@@ -1,0 +1,35 @@
+"""The history of a chat: the message tree, the chain that is shown, edits of it, and the repair of transcripts.
+
+Nothing here is ever destroyed: an edit moves the head or adds a branch (spec/turns.md, section 4). All of it works in
+memory on frozen messages; what has to be stored comes out as a `TreeEdit`, which `turns/` writes and then commits.
+"""
+
+from .api import Backend, History, ResolvedCall, ToolCall
+from .calls import (
+    has_something_to_answer,
+    is_settled,
+    new_tool_results,
+    pending_calls,
+    resolved_calls,
+    settle_open_calls,
+    waiting_calls,
+)
+from .tree import Branch, Node, Tree, TreeEdit
+
+__all__ = [
+    "Backend",
+    "Branch",
+    "History",
+    "Node",
+    "ResolvedCall",
+    "ToolCall",
+    "Tree",
+    "TreeEdit",
+    "has_something_to_answer",
+    "is_settled",
+    "new_tool_results",
+    "pending_calls",
+    "resolved_calls",
+    "settle_open_calls",
+    "waiting_calls",
+]

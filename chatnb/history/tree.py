@@ -1,0 +1,354 @@
+"""The message tree of one chat: nodes, their order, the head and the chain it names.
+
+Order comes from parents and ordinals alone; clocks play no part. A planning method returns a `TreeEdit` and changes
+nothing; `commit` applies it once it has been stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from .._json import JsonValue
+from ..messages import UIMessage
+
+Load = Callable[[list[str]], Mapping[str, UIMessage]]
+"""Reads messages by node id; called once for all that is missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One node. Its message is kept by the tree.
+
+    Attributes:
+        ordinal: Unique in the chat, in order of making.
+        content_id: Names the stored message; nodes may share one.
+        shown_child: The child that was last on the chain.
+        turn_id, kernel_id: Which turn wrote it, in which kernel; None for messages of people.
+    """
+
+    node_id: str
+    message_id: str
+    parent: str | None
+    ordinal: int
+    content_id: str
+    role: str
+    shown_child: str | None = None
+    turn_id: str | None = None
+    kernel_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One sibling of a message: what `history.branches` lists.
+
+    Attributes:
+        node_id: Names this version for `switch`.
+        message: The message.
+        index: The sibling index, from 0, in order of making.
+        active: It is on the chain now.
+    """
+
+    node_id: str
+    message: UIMessage
+    index: int
+    active: bool
+
+
+@dataclass(slots=True)
+class TreeEdit:
+    """What has to be stored, then committed: new nodes, changed messages, shown children, the head."""
+
+    expect: str | None
+    head: str | None
+    nodes: list[tuple[Node, UIMessage | None]] = field(default_factory=list)
+    """New nodes; None where the content is stored already."""
+    messages: dict[str, UIMessage] = field(default_factory=dict)
+    """Messages that change in place, by node id."""
+    shown: dict[str, str | None] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing would change."""
+        return not self.nodes and not self.messages and not self.shown and self.expect == self.head
+
+
+class Tree:
+    """The nodes of one chat in memory. Messages are loaded on first use."""
+
+    def __init__(self, nodes: Iterable[Node] = (), head: str | None = None, load: Load | None = None) -> None:
+        self._nodes: dict[str, Node] = {}
+        self._children: dict[str | None, list[str]] = {}
+        self._messages: dict[str, UIMessage] = {}
+        self._load = load
+        self._next_ordinal = 0
+        self.revision = 0
+        for node in nodes:
+            self._add(node)
+        self.head = head
+        self._chain: tuple[str, ...] | None = None
+        self._chain_messages: tuple[UIMessage, ...] | None = None
+
+    def _add(self, node: Node) -> None:
+        self._nodes[node.node_id] = node
+        self._children.setdefault(node.parent, []).append(node.node_id)
+        self._next_ordinal = max(self._next_ordinal, node.ordinal + 1)
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def node(self, node_id: str) -> Node:
+        """Return a node."""
+        return self._nodes[node_id]
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def __contains__(self, node_id: object) -> bool:
+        return node_id in self._nodes
+
+    def message(self, node_id: str) -> UIMessage:
+        """Return a node's message."""
+        if node_id not in self._messages:
+            self.preload([node_id])
+        return self._messages[node_id]
+
+    def preload(self, node_ids: Iterable[str]) -> None:
+        """Load the messages of these nodes that are not loaded yet, at once."""
+        missing = [n for n in node_ids if n not in self._messages]
+        if missing and self._load is not None:
+            self._messages.update(self._load(missing))
+
+    def path(self, node_id: str | None) -> tuple[str, ...]:
+        """Return the node ids from the root to a node."""
+        found: list[str] = []
+        while node_id is not None:
+            found.append(node_id)
+            node_id = self._nodes[node_id].parent
+        return tuple(reversed(found))
+
+    @property
+    def chain(self) -> tuple[str, ...]:
+        """The node ids of the chain."""
+        if self._chain is None:
+            self._chain = self.path(self.head)
+        return self._chain
+
+    @property
+    def messages(self) -> tuple[UIMessage, ...]:
+        """The messages of the chain; unchanged ones are the same objects as before."""
+        if self._chain_messages is None:
+            chain = self.chain
+            self.preload(chain)
+            known = self._messages
+            self._chain_messages = tuple(known[n] for n in chain)
+        return self._chain_messages
+
+    @property
+    def is_loaded(self) -> bool:
+        """The chain's messages are in memory, so that reading them touches nothing."""
+        return self._chain_messages is not None
+
+    def messages_of(self, node_id: str | None) -> tuple[UIMessage, ...]:
+        """Return the messages of the chain that would end in a node."""
+        path = self.path(node_id)
+        self.preload(path)
+        return tuple(self._messages[n] for n in path)
+
+    def find(self, id: str) -> str | None:
+        """Return the node of a node id or message id: on the chain if it is there, else the newest one."""
+        if id in self._nodes:
+            return id
+        for node_id in reversed(self.chain):
+            if self._nodes[node_id].message_id == id:
+                return node_id
+        return self.newest(id)
+
+    def newest(self, message_id: str) -> str | None:
+        """Return the newest node with a message id, or None."""
+        found = [n for n in self._nodes.values() if n.message_id == message_id]
+        return max(found, key=lambda n: n.ordinal).node_id if found else None
+
+    def on_chain(self, message_id: str) -> str | None:
+        """Return the chain's node with a message id, or None."""
+        for node_id in self.chain:
+            if self._nodes[node_id].message_id == message_id:
+                return node_id
+        return None
+
+    def siblings(self, node_id: str) -> list[str]:
+        """Return a node's siblings, itself included, in order of making."""
+        return self._children[self._nodes[node_id].parent]
+
+    def branches(self, id: str) -> list[Branch]:
+        """Return the siblings of a message; empty for an unknown id."""
+        node_id = self.find(id)
+        if node_id is None:
+            return []
+        chain = set(self.chain)
+        siblings = self.siblings(node_id)
+        self.preload(siblings)
+        return [Branch(n, self._messages[n], i, n in chain) for i, n in enumerate(siblings)]
+
+    def branch_counts(self) -> dict[str, tuple[int, int]]:
+        """Return index and count by message id, for the chain's messages that have siblings."""
+        counts: dict[str, tuple[int, int]] = {}
+        for node_id in self.chain:
+            siblings = self.siblings(node_id)
+            if len(siblings) > 1:
+                counts[self._nodes[node_id].message_id] = (siblings.index(node_id), len(siblings))
+        return counts
+
+    def leaf_shown_below(self, node_id: str) -> str:
+        """Return the leaf that was last shown below a node."""
+        child = self._nodes[node_id].shown_child
+        while child is not None:
+            node_id = child
+            child = self._nodes[node_id].shown_child
+        return node_id
+
+    # --- planning -----------------------------------------------------------------------------------------------
+
+    def plan_head(self, head: str | None) -> TreeEdit:
+        """Plan to move the head to a node (None: an empty chain)."""
+        edit = TreeEdit(self.head, head)
+        if head is not None:
+            self._plan_shown(edit, self.path(head))
+        return edit
+
+    def plan_list(
+        self,
+        messages: Sequence[UIMessage],
+        new_id: Callable[[], str],
+        *,
+        in_place: Mapping[str, UIMessage] | None = None,
+        made_by: Mapping[str, tuple[str | None, str | None]] | None = None,
+    ) -> TreeEdit:
+        """Plan a chain that holds exactly these messages.
+
+        The longest unchanged prefix of nodes stays; then children that are there already are followed as far as they
+        are equal; the rest becomes new nodes below. Content that a node of the old chain holds is shared.
+
+        Args:
+            messages: The wanted chain.
+            new_id: Makes node ids.
+            in_place: Messages of nodes that change in place (a continued answer).
+            made_by: By message id, the turn and the kernel that made a new message.
+        """
+        edit = TreeEdit(self.head, None, messages=dict(in_place or {}))
+        contents: dict[str, list[str]] = {}
+        for node_id in self.chain:
+            contents.setdefault(self._nodes[node_id].message_id, []).append(node_id)
+        parent: str | None = None
+        path: list[str] = []
+        position = 0
+        chain = self.chain
+        while position < len(messages):
+            match = self._equal_child(parent, messages[position], edit, chain[position : position + 1])
+            if match is None:
+                break
+            path.append(match)
+            parent = match
+            position += 1
+        ordinal = self._next_ordinal
+        for message in messages[position:]:
+            content = next((n for n in contents.get(message.id, ()) if self.message(n) == message), None)
+            node_id = new_id()
+            turn_id, kernel_id = (made_by or {}).get(message.id, (None, None))
+            if content is not None and turn_id is None:
+                turn_id, kernel_id = self._nodes[content].turn_id, self._nodes[content].kernel_id
+            node = Node(
+                node_id=node_id,
+                message_id=message.id,
+                parent=parent,
+                ordinal=ordinal,
+                content_id=self._nodes[content].content_id if content is not None else node_id,
+                role=message.role,
+                turn_id=turn_id,
+                kernel_id=kernel_id,
+            )
+            edit.nodes.append((node, message))
+            path.append(node_id)
+            parent = node_id
+            ordinal += 1
+        edit.head = parent
+        self._plan_shown(edit, path)
+        return edit
+
+    def plan_branch(
+        self, parent: str | None, message: UIMessage, new_id: Callable[[], str], **made_by: str | None
+    ) -> TreeEdit:
+        """Plan one new node below a parent, with the head where it is (a refused message)."""
+        node_id = new_id()
+        node = Node(
+            node_id=node_id,
+            message_id=message.id,
+            parent=parent,
+            ordinal=self._next_ordinal,
+            content_id=node_id,
+            role=message.role,
+            **made_by,
+        )
+        return TreeEdit(self.head, self.head, nodes=[(node, message)])
+
+    def _equal_child(
+        self, parent: str | None, message: UIMessage, edit: TreeEdit, likely: tuple[str, ...]
+    ) -> str | None:
+        children = self._children.get(parent, ())
+        candidates = [n for n in likely if self._nodes[n].parent == parent]
+        candidates += [n for n in reversed(children) if n not in candidates]
+        for node_id in candidates:
+            if self._nodes[node_id].message_id != message.id:
+                continue
+            known = edit.messages.get(node_id) or self.message(node_id)
+            if known is message or known == message:
+                return node_id
+        return None
+
+    def _plan_shown(self, edit: TreeEdit, path: Sequence[str]) -> None:
+        fresh = {node.node_id for node, _ in edit.nodes}
+        for parent, child in zip(path, path[1:], strict=False):
+            if parent in fresh or self._nodes[parent].shown_child != child:
+                edit.shown[parent] = child
+
+    # --- committing ---------------------------------------------------------------------------------------------
+
+    def commit(self, edit: TreeEdit) -> None:
+        """Apply a stored edit."""
+        self.revision += 1
+        grown = (
+            edit.nodes
+            and self._chain is not None
+            and not edit.messages
+            and edit.nodes[0][0].parent == self.head
+            and edit.head == edit.nodes[-1][0].node_id
+        )
+        for node, message in edit.nodes:
+            self._add(node)
+            if message is not None:
+                self._messages[node.node_id] = message
+        self._messages.update(edit.messages)
+        for parent, child in edit.shown.items():
+            self._nodes[parent] = replace(self._nodes[parent], shown_child=child)
+        if grown and self._chain is not None:
+            self._chain += tuple(node.node_id for node, _ in edit.nodes)
+            if self._chain_messages is not None:
+                self._chain_messages += tuple(self._messages[node.node_id] for node, _ in edit.nodes)
+        elif edit.messages or edit.head != self.head:
+            self._chain = self._chain_messages = None
+        self.head = edit.head
+
+    def to_json(self) -> JsonValue:
+        """Return the tree for an export with branches: nodes in order of making, and the head."""
+        self.preload(self._nodes)
+        return {
+            "head": self.head,
+            "nodes": [
+                {
+                    "id": node.node_id,
+                    "parent": node.parent,
+                    "shownChild": node.shown_child,
+                    "message": self._messages[node.node_id].to_wire(),
+                }
+                for node in sorted(self._nodes.values(), key=lambda n: n.ordinal)
+            ],
+        }

@@ -1,0 +1,224 @@
+"""`mock_chat`: a chat for tests, with everything that happens in it laid open (spec/turns.md, section 8)."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from .._composition import Composition
+from .._ids import Kind
+from ..agent import Agent
+from ..chat import Chat
+from ..messages import Chunk
+from ..models import ModelRequest, StepItem, resolve_model
+from ..runtime import InlineRuntime
+from ..store import Owner, Store, memory_store
+from ..turns import ClientTool, Update
+from .clock import Clock, settle
+
+__all__ = ["MockChat", "RecordedSpan", "mock_chat"]
+
+
+@dataclass
+class RecordedSpan:
+    """One finished or running span.
+
+    Attributes:
+        parent: The name of the span around it, or None.
+        error: What made it fail, or None.
+    """
+
+    name: str
+    parent: str | None
+    attributes: dict[str, Any] = field(default_factory=dict)
+    error: str | None = None
+
+    def set(self, name: str, value: str | int | float | bool) -> None:
+        """Add an attribute."""
+        self.attributes[name] = value
+
+    def fail(self, message: str) -> None:
+        """Mark it failed."""
+        self.error = self.error or message
+
+
+class RecordingTracer:
+    """Keeps spans in a list."""
+
+    def __init__(self) -> None:
+        import contextvars
+
+        self.spans: list[RecordedSpan] = []
+        self._open: contextvars.ContextVar[str | None] = contextvars.ContextVar("chatnb_test_span", default=None)
+
+    @contextmanager
+    def span(self, name: str, /, **attributes: str | int | float | bool) -> Iterator[RecordedSpan]:
+        """Open a span around a block."""
+        made = RecordedSpan(name, self._open.get(), dict(attributes))
+        self.spans.append(made)
+        token = self._open.set(name)
+        try:
+            yield made
+        finally:
+            self._open.reset(token)
+
+
+class CountingIds:
+    """Ids that count: `msg-1`, `call-1`."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def __call__(self, kind: Kind) -> str:
+        self._counts[kind] = self._counts.get(kind, 0) + 1
+        return f"{kind}-{self._counts[kind]}"
+
+
+class WatchedModel:
+    """A model that keeps what it was asked; all else is the real one's."""
+
+    def __init__(self, model: Any, requests: list[ModelRequest]) -> None:
+        self._model = model
+        self._requests = requests
+
+    @property
+    def name(self) -> str:
+        """The real model's name."""
+        return str(self._model.name)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[StepItem]:
+        """Answer one step."""
+        self._requests.append(request)
+        return self._model.stream(request)  # type: ignore[no-any-return]
+
+
+@dataclass(eq=False)
+class MockChat:
+    """A chat under test.
+
+    Attributes:
+        chat: The chat; another object after `restart`.
+        hooks: `(name, event)` of every hook call, in order.
+        chunks: Every chunk that was sent, in order.
+        requests: Every model request.
+        spans: Every span.
+        clock: Stands still until `clock.advance(seconds)`.
+        ids: Counts `msg-1`, `call-1` and so on.
+    """
+
+    agent: Agent
+    chat_id: str
+    store: Store
+    clock: Clock
+    ids: CountingIds
+    client_tools: Sequence[ClientTool] = ()
+    hooks: list[tuple[str, Any]] = field(default_factory=list)
+    chunks: list[Chunk] = field(default_factory=list)
+    requests: list[ModelRequest] = field(default_factory=list)
+    updates: list[Update] = field(default_factory=list)
+    tracer: RecordingTracer = field(default_factory=RecordingTracer)
+    restarts: int = 0
+    chat: Chat = field(init=False)
+    runtime: Any = field(init=False)
+
+    @property
+    def spans(self) -> list[RecordedSpan]:
+        """Every span, in order of opening."""
+        return self.tracer.spans
+
+    def _open(self) -> None:
+        self.runtime = InlineRuntime(asyncio.get_running_loop(), clock=self.clock)
+        composition = Composition(
+            self.runtime, self.runtime.host, self.clock, self.ids, self.tracer, beat=False
+        )
+        owner = Owner(
+            host="mock", pid=1000 + self.restarts, start=str(self.restarts), kernel_id=f"kernel-{self.restarts}"
+        )
+        self.chat = composition.open(self.agent, self.store, self.chat_id, owner)
+        self.chat._bind(self.agent, None)
+        self.chat._default_client_tools = tuple(self.client_tools)
+        self.chat._engine.hook_listeners.append(lambda name, event: self.hooks.append((name, event)))
+        self.chat._engine.subscribe(self._note)
+
+    def _note(self, update: Update) -> None:
+        self.updates.append(update)
+        if update.kind == "chunk" and update.chunk is not None:
+            self.chunks.append(update.chunk)
+
+    async def done(self) -> None:
+        """Wait until the queue is empty, hooks have returned and deferred work is over."""
+        engine = self.chat._engine
+        while True:
+            await settle()
+            if engine.queue.is_idle and not engine.background and not engine.steering:
+                return
+            pending = [*engine.background]
+            if pending:
+                await asyncio.wait(pending)
+            else:
+                await engine.changed()
+
+    async def restart(self, kill: bool = False) -> Chat:
+        """Open the chat again on the same store, as a new kernel would.
+
+        Args:
+            kill: The old process dies where it stands: nothing is flushed or released.
+        """
+        engine = self.chat._engine
+        if kill:
+            engine.die()
+            self.store.forget_owner(self.chat_id)  # type: ignore[attr-defined]
+        else:
+            await engine.close()
+        await settle()
+        self.restarts += 1
+        self._open()
+        await settle()
+        return self.chat
+
+
+@asynccontextmanager
+async def mock_chat(
+    agent: Agent,
+    id: str = "chat-1",
+    *,
+    model: Any = None,
+    store: Store | None = None,
+    messages: Iterable[Any] = (),
+    client_tools: Sequence[ClientTool] = (),
+) -> AsyncIterator[MockChat]:
+    """Open a chat of an agent for a test: no network, no thread of its own, no wall clock.
+
+    The same script gives the same ids, chunks and times on each run.
+
+    Args:
+        agent: The agent; it is not changed.
+        id: The chat's id.
+        model: Answers instead of the agent's model.
+        store: A store to use; default: a new one in memory.
+        messages: A history to begin with.
+        client_tools: Client-side tools that every input brings.
+
+    Yields:
+        The chat with all that happens in it.
+    """
+    tested = copy.copy(agent)
+    requests: list[ModelRequest] = []
+    tested.model = WatchedModel(resolve_model(model if model is not None else agent.model), requests)
+    mock = MockChat(tested, id, store or memory_store(), Clock(), CountingIds(), client_tools, requests=requests)
+    mock._open()
+    given = list(messages)
+    if given:
+        mock.chat.set_messages(given)
+    try:
+        yield mock
+    finally:
+        mock.chat._engine.die()
+        await settle()

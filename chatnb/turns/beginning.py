@@ -1,0 +1,264 @@
+"""The first half of a turn: from its row to the moment before `run` (spec/turns.md, section 3)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from .._killpoint import kill_point
+from ..errors import MessageError
+from ..history import settle_open_calls
+from ..messages import Fold, UIMessage, validate_messages
+from ..store.records import TurnRow
+from .events import ChatStartEvent, PrepareEvent, TurnStartEvent, ValidateEvent
+from .failure import StageError
+from .hooks import is_async
+
+if TYPE_CHECKING:
+    from .turn_run import TurnRun
+
+
+async def begin(run: TurnRun) -> None:
+    """Write the turn's row, take in the message, call the hooks, build the model's view.
+
+    Raises:
+        StageError: A hook, client data, instructions or the conversion failed. The user message has been stored.
+        Stopped: A stop was asked for.
+        StoreError: The store can't be written.
+    """
+    if not run.recovered:
+        _write_row(run)
+    kill_point("turn.started")
+    run.engine.turn_begins(run)
+    chain = await _take_in(run)
+    _store_chain(run, chain)
+    kill_point("turn.stored")
+    run.raise_if_stopped()
+    await _call_starting_hooks(run)
+    run.take_injected()
+    run.instructions = await evaluate_instructions(run)
+    run.raise_if_stopped()
+    await _prepare_view(run)
+    run.raise_if_stopped()
+
+
+def _write_row(run: TurnRun) -> None:
+    engine, row = run.engine, run.input.row
+    with engine.write() as tx:
+        tx.add_turn(
+            TurnRow(
+                id=run.turn_id,
+                number=run.number,
+                trigger=run.trigger,
+                state="starting",
+                assistant_id=run.live.message_id,
+                input_id=row.id if run.input.stored else None,
+                body=row.body,
+                client_data=row.client_data,
+                client_tools=row.client_tools,
+                started_at=run.clock.now(),
+            )
+        )
+        if run.input.stored:
+            tx.move_input(row.id, {"waiting", "held"}, "taken")
+        tx.set_chat(next_number=run.number + 1, body=row.body, client_tools=row.client_tools, terminal=None)
+    engine.next_number = run.number + 1
+
+
+async def _take_in(run: TurnRun) -> list[UIMessage]:
+    """Boot, parse, validate, hydrate or merge; return the chain that is to be answered."""
+    incoming = run.incoming
+    try:
+        await run.engine.boot(run)
+        run.raise_if_stopped()
+        try:
+            run.client_data = run.definition.parse_client_data(run.input.client_data)
+        except Exception as error:
+            raise StageError("client_data", error) from error
+        if incoming:
+            incoming = await _validate(run, incoming)
+            run.raise_if_stopped()
+        return await _hydrate(run, incoming)
+    except StageError as failure:
+        if failure.error.stage != "on_validate_messages":
+            _keep_incoming(run, incoming)
+        raise
+    except BaseException:
+        _keep_incoming(run, incoming)
+        raise
+
+
+def _keep_incoming(run: TurnRun, incoming: Sequence[UIMessage]) -> None:
+    if incoming:
+        run.engine.apply_list(merge(run.engine.tree.messages, incoming))
+
+
+async def _validate(run: TurnRun, incoming: tuple[UIMessage, ...]) -> tuple[UIMessage, ...]:
+    engine = run.engine
+    try:
+        result = await engine.fire(
+            run, "on_validate_messages", lambda: ValidateEvent(messages=incoming, **engine.common(run))
+        )
+        if result is None:
+            return incoming
+        return tuple(as_messages(result, "on_validate_messages"))
+    except StageError:
+        engine.keep_refused(run, incoming)
+        raise
+
+
+async def _hydrate(run: TurnRun, incoming: tuple[UIMessage, ...]) -> list[UIMessage]:
+    engine = run.engine
+    previous = engine.tree.messages
+    run.new_user_messages = incoming
+    hydrated = None
+    if not run.after_action and "hydrate_messages" in run.definition.hooks:
+        hydrated = await engine.hydrate(run, incoming, run.regenerates)
+    if hydrated is None:
+        if run.trigger == "regenerate-message":
+            return list(engine.chain_to_answer(run.regenerates))
+        return merge(engine.tree.messages, incoming)
+    if run.continues is None:
+        return hydrated
+    own = engine.tree.message(run.continues)
+    known = {m.id for m in previous}
+    laid = [own if m.id == own.id else m for m in hydrated]
+    return laid if own.id in {m.id for m in laid} else [*[m for m in laid if m.id in known or m.role == "user"], own]
+
+
+def merge(chain: Sequence[UIMessage], incoming: Sequence[UIMessage]) -> list[UIMessage]:
+    """Put new user messages at the end; one whose id is on the chain replaces it there, and the chain ends with it."""
+    merged = list(chain)
+    for message in incoming:
+        for index, known in enumerate(merged):
+            if known.id == message.id:
+                del merged[index:]
+                break
+        merged.append(message)
+    return merged
+
+
+def as_messages(value: Any, stage: str) -> list[UIMessage]:
+    """Return a hook's list as messages.
+
+    Raises:
+        StageError: It is no list of valid messages.
+    """
+    if not isinstance(value, list | tuple):
+        raise StageError(stage, TypeError(f"{stage} returns a list of messages, not {type(value).__name__}"))
+    try:
+        wires = [m.to_wire() if isinstance(m, UIMessage) else m for m in value]
+        checked = validate_messages(wires) if wires else []
+    except MessageError as error:
+        raise StageError(stage, error) from error
+    return [m if isinstance(m, UIMessage) else c for m, c in zip(value, checked, strict=True)]
+
+
+def _store_chain(run: TurnRun, chain: list[UIMessage]) -> None:
+    """Settle what is open, then write the chain, the head and the turn's leaf (W3)."""
+    engine = run.engine
+    in_place: dict[str, UIMessage] = {}
+    superseded: list[str] = []
+    if not run.by_decision and not run.recovered:
+        chain, in_place, superseded = engine.settle_chain(chain, keep_approved=run.trigger == "continuation")
+    edit = engine.tree.plan_list(chain, lambda: engine.new_id("node"), in_place=in_place)
+    with engine.write() as tx:
+        engine.put_edit(tx, edit)
+        tx.set_turn(run.turn_id, leaf_id=edit.head)
+        for grant in superseded:
+            tx.move_grant(grant, {"pending", "approved", "rejected"}, "superseded")
+    changed = not edit.is_empty
+    engine.tree.commit(edit)
+    if run.continues is not None:
+        run.live.replace(engine.tree.message(run.continues))
+    if changed:
+        engine.history_changed()
+
+
+def settle_list(
+    chain: Sequence[UIMessage], *, keep_approved: bool = False
+) -> tuple[list[UIMessage], dict[int, UIMessage]]:
+    """Settle the open calls of a chain; return it, and the changed messages by position."""
+    changed: dict[int, UIMessage] = {}
+    result = list(chain)
+    for index, message in enumerate(result):
+        if message.role != "assistant":
+            continue
+        settled = settle_open_calls(message, deny=deny_call, keep_approved=keep_approved)
+        if settled is not message:
+            changed[index] = settled
+            result[index] = settled
+    return result, changed
+
+
+def deny_call(message: UIMessage, part: Any) -> UIMessage:
+    """Settle a call that a person has rejected."""
+    fold = Fold(message)
+    fold.feed({"type": "tool-output-denied", "toolCallId": part.tool_call_id})
+    return fold.message
+
+
+async def _call_starting_hooks(run: TurnRun) -> None:
+    engine = run.engine
+    if not engine.chat_started:
+        with engine.write() as tx:
+            tx.set_chat(chat_started=True)
+        engine.chat_started = True
+        await engine.fire(
+            run,
+            "on_chat_start",
+            lambda: ChatStartEvent(
+                ui_messages=engine.tree.messages, send_part=run.write_part, **engine.common(run)
+            ),
+        )
+        run.raise_if_stopped()
+    await engine.fire(
+        run,
+        "on_turn_start",
+        lambda: TurnStartEvent(
+            ui_messages=engine.tree.messages,
+            previous_turn_usage=engine.previous_usage,
+            total_usage=engine.total_usage,
+            send_part=run.write_part,
+            **engine.common(run),
+        ),
+    )
+    run.raise_if_stopped()
+
+
+async def evaluate_instructions(run: TurnRun) -> str | None:
+    """Return the agent's instructions, evaluated for this turn."""
+    given = run.definition.instructions
+    if given is None or isinstance(given, str):
+        return given
+    try:
+        if is_async(given):
+            text = await given(run.turn)
+        else:
+            text = await run.engine.runtime.in_worker(run.engine.chat_id, run.context.copy().run, given, run.turn)
+            if inspect.isawaitable(text):
+                text = await text
+        if text is not None and not isinstance(text, str):
+            raise TypeError(f"instructions return text or None, not {type(text).__name__}")
+    except Exception as error:
+        raise StageError("instructions", error) from error
+    return text
+
+
+async def _prepare_view(run: TurnRun) -> None:
+    engine = run.engine
+    try:
+        view = engine.model_view(engine.tree.messages)
+    except MessageError as error:
+        raise StageError("model", error) from error
+    result = await engine.fire(
+        run,
+        "prepare_messages",
+        lambda: PrepareEvent(messages=tuple(view), reason="run", **engine.common(run)),
+    )
+    if result is not None:
+        if not isinstance(result, list | tuple) or not all(isinstance(m, dict) for m in result):
+            raise StageError("prepare_messages", TypeError("prepare_messages returns a list of model messages or None"))
+        view = list(result)
+    run.view = view

@@ -1,0 +1,324 @@
+"""Decisions of people: approvals, rejections, outputs of client-side calls (spec/turns.md, section 1).
+
+They apply at once, in order of arrival, and the first write wins. When the last undecided call of the newest assistant
+message is decided, exactly one continuation is queued.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from .._json import JsonValue
+from .._killpoint import kill_point
+from ..actions.approval import prepare_decision
+from ..actions.ports import GrantRow
+from ..errors import ApprovalExpiredError, PendingError
+from ..messages import Fold, ToolPart, UIMessage, decide_call, is_tool_part, validate_part, with_part
+from ..store.records import InputRow
+from .inputs import Input
+from .records import Outcome, Pending
+from .submission import Submission
+
+if TYPE_CHECKING:
+    from .engine import ChatEngine
+    from .turn_run import TurnRun
+
+DecisionKind = Literal["approve", "reject", "output", "error"]
+METHODS: dict[DecisionKind, str] = {
+    "approve": "approve()",
+    "reject": "reject()",
+    "output": "add_tool_output()",
+    "error": "add_tool_error()",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What a person has decided about one call."""
+
+    kind: DecisionKind
+    id: str | None = None
+    args: dict[str, JsonValue] | None = None
+    reason: str | None = None
+    output: JsonValue = None
+    text: str = ""
+    continue_: bool = True
+    decided_by: str | None = None
+    hash: str | None = None
+    """The hash that a view displayed; a decision without one trusts the stored hash."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldDecision:
+    """A decision on a message that still streams: laid over it when its turn ends."""
+
+    target: Pending
+    decision: Decision
+    input_id: str
+    submission: Submission | None
+    edited: JsonValue = field(default=None)
+    new_hash: str | None = None
+
+
+def decide(engine: ChatEngine, submission: Submission, decision: Decision, origin: str, make_input: Any) -> None:
+    """Apply one decision, or hold it while its message streams.
+
+    Raises:
+        PendingError: An id this chat never asked; without an id, not exactly one call the method can decide.
+        InvalidArgumentsError: The edited arguments do not fit; the call is still pending.
+        ApprovalExpiredError: Asked for too long ago; the call is settled as denied.
+    """
+    target = _find(engine, decision)
+    if target is None:
+        submission._settle(Outcome(status="skipped"))
+        return
+    grant = engine.grants.get(target.id) if target.kind == "approval" else None
+    if grant is not None:
+        _check_expiry(engine, target, grant)
+    edited: JsonValue = None
+    new_hash: str | None = None
+    if grant is not None and decision.kind == "approve" and decision.args is not None:
+        prepared = prepare_decision(engine.definition.catalog, grant, decision.args)
+        edited, new_hash = prepared.shown, prepared.hash
+    row = make_input(
+        "decision",
+        {
+            "kind": decision.kind,
+            "id": target.id,
+            "toolCallId": target.tool_call_id,
+            "args": edited,
+            "reason": decision.reason,
+            "output": decision.output,
+            "text": decision.text,
+            "continue": decision.continue_,
+        },
+    )
+    held = HeldDecision(
+        target=target, decision=decision, input_id=row.id, submission=submission, edited=edited, new_hash=new_hash
+    )
+    if engine.turn is not None and engine.turn.live.message_id == target.message_id:
+        _hold(engine, held, row, grant)
+    else:
+        _apply(engine, held, row, grant, origin)
+
+
+def _find(engine: ChatEngine, decision: Decision) -> Pending | None:
+    wanted = ("approval",) if decision.kind == "approve" else ("approval", "client-tool")
+    if decision.kind in ("output", "error"):
+        wanted = ("client-tool",)
+    candidates = [p for p in engine.pending() if p.kind in wanted]
+    if decision.id is None:
+        if len(candidates) == 1:
+            return candidates[0]
+        raise PendingError(_pending_text(METHODS[decision.kind], candidates))
+    for pending in engine.pending():
+        if decision.id in (pending.id, pending.tool_call_id):
+            if pending.kind in wanted:
+                return pending
+            raise PendingError(
+                f"{METHODS[decision.kind]} can't decide {decision.id!r}, which is a {pending.kind} call"
+            )
+    if _was_asked(engine, decision.id):
+        return None
+    raise PendingError(f"this chat never asked {decision.id!r}. " + _pending_text(METHODS[decision.kind], candidates))
+
+
+def _pending_text(method: str, candidates: list[Pending]) -> str:
+    if not candidates:
+        return f"nothing is pending that {method} can decide"
+    listed = ", ".join(f"{p.id} ({p.action})" for p in candidates)
+    return f"{method} needs an id when not exactly one call is pending; pending: {listed}"
+
+
+def _was_asked(engine: ChatEngine, id: str) -> bool:
+    for message in engine.shown_messages():
+        for part in message.parts:
+            if is_tool_part(part) and id in (part.tool_call_id, part.approval.id if part.approval else None):
+                return True
+    return engine.store_knows_grant(id)
+
+
+def _check_expiry(engine: ChatEngine, target: Pending, grant: GrantRow) -> None:
+    if grant.expires_at is None or engine.clock.now() < grant.expires_at:
+        return
+    expire(engine, target, grant)
+    raise ApprovalExpiredError(f"the approval of {target.action} has expired; the call is settled as denied")
+
+
+def expire(engine: ChatEngine, target: Pending, grant: GrantRow) -> None:
+    """Settle an ask that is too old: `output-denied`, reason `expired`."""
+    node_id = engine.tree.on_chain(target.message_id)
+    if node_id is None:
+        return
+    message = decide_call(engine.tree.message(node_id), target.id, False, "expired")
+    fold = Fold(message)
+    fold.feed({"type": "tool-output-denied", "toolCallId": target.tool_call_id})
+    with engine.write() as tx:
+        tx.move_grant(grant.id, {"pending"}, "expired", reason="expired")
+        tx.set_message(node_id, fold.message.to_wire())
+    engine.replace_message(node_id, fold.message)
+
+
+def _move_grant(engine: ChatEngine, tx: Any, held: HeldDecision, grant: GrantRow) -> bool:
+    fields: dict[str, Any] = {
+        "decided_at": engine.clock.now(),
+        "decided_by": held.decision.decided_by,
+        "reason": held.decision.reason,
+    }
+    if held.new_hash is not None:
+        fields |= {"hash": held.new_hash, "arguments": held.edited}
+    to = "approved" if held.decision.kind == "approve" else "rejected"
+    return bool(tx.move_grant(grant.id, {"pending"}, to, **fields))
+
+
+def _hold(engine: ChatEngine, held: HeldDecision, row: InputRow, grant: GrantRow | None) -> None:
+    """Write the decision down; the message's last write takes it up."""
+    submission = held.submission
+    with engine.write() as tx:
+        if grant is not None and not _move_grant(engine, tx, held, grant):
+            submission = None
+        else:
+            tx.add_input(row)
+    if submission is None:
+        if held.submission is not None:
+            held.submission._settle(Outcome(status="skipped"))
+        return
+    kill_point("decision.after")
+    last = len(engine.pending()) == 1
+    if not last:
+        submission._settle(Outcome(status="applied"))
+        held = replace(held, submission=None)
+    engine.held_decisions[held.target.tool_call_id] = held
+    engine.pending_changed()
+
+
+def _apply(engine: ChatEngine, held: HeldDecision, row: InputRow, grant: GrantRow | None, origin: str) -> None:
+    """Apply a decision to a message on the chain, and queue the continuation if it was the last (W8)."""
+    submission = held.submission
+    node_id = engine.tree.on_chain(held.target.message_id)
+    if node_id is None or submission is None:
+        raise AssertionError("a pending call is on the chain")
+    message = decided_message(engine.tree.message(node_id), held)
+    complete = not engine.waiting_in(message, engine.client_tool_names)
+    continuation: Input | None = None
+    if complete and held.decision.continue_:
+        continuation = engine.new_continuation(message.id, [submission], origin)
+    won = True
+    with engine.write() as tx:
+        if grant is not None:
+            won = _move_grant(engine, tx, held, grant)
+        if won:
+            tx.add_input(replace(row, state="done"))
+            tx.set_message(node_id, message.to_wire())
+            if continuation is not None:
+                tx.add_input(continuation.row)
+    if not won:
+        submission._settle(Outcome(status="skipped"))
+        return
+    kill_point("decision.after")
+    engine.replace_message(node_id, message)
+    submission._admitted = True
+    if continuation is None:
+        submission._settle(Outcome(status="applied"))
+    else:
+        engine.queue_continuation(continuation)
+
+
+def decided_message(message: UIMessage, held: HeldDecision) -> UIMessage:
+    """Return the message with a decision laid over the call."""
+    decision, target = held.decision, held.target
+    if target.kind == "approval":
+        approved = decision.kind == "approve"
+        if held.edited is None:
+            return decide_call(message, target.id, approved, decision.reason)
+        original = target.args
+        message = decide_call(message, target.id, approved, decision.reason, input=held.edited)
+        return _with_original(message, target.tool_call_id, original)
+    fold = Fold(message)
+    if decision.kind == "output":
+        fold.feed({"type": "tool-output-available", "toolCallId": target.tool_call_id, "output": decision.output})
+    else:
+        text = decision.text or decision.reason or "A person declined this call."
+        fold.feed({"type": "tool-output-error", "toolCallId": target.tool_call_id, "errorText": text})
+    return fold.message
+
+
+def _with_original(message: UIMessage, tool_call_id: str, original: JsonValue) -> UIMessage:
+    for index, part in enumerate(message.parts):
+        if is_tool_part(part) and part.tool_call_id == tool_call_id:
+            metadata = dict(part.tool_metadata or {})
+            metadata["chatnb"] = {**metadata.get("chatnb", {}), "originalInput": original}
+            return with_part(message, index, validate_part({**part.to_wire(), "toolMetadata": metadata}))
+    return message
+
+
+def lay_over(engine: ChatEngine, run: TurnRun, message: UIMessage) -> tuple[UIMessage, Input | None]:
+    """Lay the decisions that arrived while a message streamed over it; return it, and a continuation if one is due."""
+    engine.applied_decisions = [held.input_id for held in engine.held_decisions.values()]
+    if not engine.held_decisions:
+        return message, None
+    for held in engine.held_decisions.values():
+        message = decided_message(message, held)
+    waiting: list[Submission] = [h.submission for h in engine.held_decisions.values() if h.submission is not None]
+    wanted = any(h.decision.continue_ for h in engine.held_decisions.values())
+    continuation: Input | None = None
+    if wanted and not engine.waiting_in(message, run.client_tool_names):
+        continuation = engine.new_continuation(message.id, waiting, run.input.origin)
+    else:
+        for submission in waiting:
+            submission._settle(Outcome(status="applied"))
+    engine.held_decisions.clear()
+    return message, continuation
+
+
+def list_pending(
+    message: UIMessage, grants: Callable[[str], GrantRow | None], client_tools: frozenset[str], title: Callable[[str], str]
+) -> list[Pending]:
+    """Return the calls of a message that wait for a person, in order."""
+    found: list[Pending] = []
+    for part in message.parts:
+        if not is_tool_part(part):
+            continue
+        pending = _to_pending(part, message.id, grants, client_tools, title)
+        if pending is not None:
+            found.append(pending)
+    return found
+
+
+def _to_pending(
+    part: ToolPart,
+    message_id: str,
+    grants: Callable[[str], GrantRow | None],
+    client_tools: frozenset[str],
+    title: Callable[[str], str],
+) -> Pending | None:
+    if part.state == "approval-requested" and part.approval is not None:
+        grant = grants(part.approval.id)
+        if grant is not None and grant.state != "pending":
+            return None
+        return Pending(
+            kind="approval",
+            id=part.approval.id,
+            tool_call_id=part.tool_call_id,
+            action=part.tool_name,
+            title=title(part.tool_name),
+            args=part.input,
+            hash=grant.hash if grant else None,
+            message_id=message_id,
+            asked_at=grant.asked_at if grant else None,
+            expires_at=grant.expires_at if grant else None,
+        )
+    if part.state == "input-available" and part.tool_name in client_tools:
+        return Pending(
+            kind="client-tool",
+            id=part.tool_call_id,
+            tool_call_id=part.tool_call_id,
+            action=part.tool_name,
+            title=part.tool_name,
+            args=part.input,
+            hash=None,
+            message_id=message_id,
+        )
+    return None

@@ -1,0 +1,54 @@
+"""What the engine knows of an agent: the definition as of one moment, and the seams that the composition fills."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..messages import UIMessage
+from ..models import Model
+from .events import HookName
+from .records import Compaction, Debounce, Steering
+
+if TYPE_CHECKING:
+    from ..actions import Catalog
+    from .io import CallSite
+
+Concurrency = Literal["queue", "latest", "merge", "drop", "debounce"] | Debounce
+CONCURRENCY = ("queue", "latest", "merge", "drop", "debounce")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Definition:
+    """An agent, as its chats use it. A running turn finishes on the one it began with.
+
+    Attributes:
+        hooks: By name; the same mapping the agent's decorators write to.
+        parse_client_data: Parses client data by the agent's schema, or returns it as given.
+        parse_action: Turns a payload into the app's chat action; None: the type is not the app's. Raises on bad data.
+        action_types: The types of the app's own chat actions.
+        make_site: Makes the agent site for one turn.
+        repair: Repairs a message list before a model sees it (recovery binds it).
+    """
+
+    name: str
+    model: Model
+    instructions: Any = None
+    catalog: Catalog
+    hooks: Mapping[HookName, Callable[..., Any]] = field(default_factory=dict)
+    concurrency: Concurrency = "queue"
+    steering: Steering | None = None
+    compaction: Compaction | None = None
+    recovery: Any = None
+    max_steps: int = 20
+    plan_mode: bool = False
+    approval_ttl: float | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    parse_client_data: Callable[[Any], Any] = lambda value: value
+    parse_action: Callable[[Mapping[str, Any]], Any] | None = None
+    action_types: frozenset[str] = frozenset()
+    make_site: Callable[[Any], CallSite] | None = None
+    convert_data: Callable[[Any], Any] | None = None
+    variables: Callable[[Any], Any] | None = None
+    repair: Callable[[tuple[UIMessage, ...]], tuple[UIMessage, ...]] | None = None

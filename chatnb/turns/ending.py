@@ -1,0 +1,300 @@
+"""The second half of a turn: everything is settled, written in one transaction, and told (spec/turns.md, 6 and 7)."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from .._killpoint import kill_point
+from .._json import JsonValue
+from ..errors import StoreError
+from ..history import is_settled
+from ..messages import Chunk, UIMessage, is_tool_part
+from ..models import sum_usage
+from .decisions import lay_over
+from .events import CompletionEvent
+from .failure import StageError
+from .moves import move_turn
+from .records import Outcome, TurnError
+
+if TYPE_CHECKING:
+    from .turn_run import TurnRun
+
+DEFER_SECONDS = 5.0
+STOPPED = "Not executed: stopped."
+FAILED = "Not executed: the turn failed."
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a turn ends."""
+
+    status: Literal["completed", "awaiting", "stopped", "error"]
+    error: TurnError | None = None
+
+
+def settle_unfinished(run: TurnRun, text: str) -> None:
+    """End open blocks, settle the calls that did not finish, end the step.
+
+    A call that waits for a person is left as it is. A call that the model began and did not finish saying becomes an
+    input error with the text so far.
+    """
+    live = run.live
+    live.end_blocks()
+    for part in live.message.parts:
+        if not is_tool_part(part) or is_settled(part) or not part.tool_call_id:
+            continue
+        if part.state == "approval-requested":
+            continue
+        if part.state == "input-available" and part.tool_name in run.client_tool_names:
+            continue
+        if part.state == "input-streaming":
+            chunk: Chunk = {
+                "type": "tool-input-error",
+                "toolCallId": part.tool_call_id,
+                "toolName": part.tool_name,
+                "input": part.raw_input or "",
+                "errorText": text,
+            }
+        else:
+            chunk = {"type": "tool-output-error", "toolCallId": part.tool_call_id, "errorText": text}
+        live.emit(chunk)
+    live.end_step()
+
+
+async def finish(run: TurnRun, verdict: Verdict) -> Outcome:
+    """Bring a turn to its end and return the outcome.
+
+    One terminal move, one `finish`, `abort` or `error` chunk, one `on_turn_complete`.
+    """
+    engine = run.engine
+    if run.closing:
+        return _interrupt(run)
+    try:
+        run.raw_response = run.live.message if run.live.has_content else None
+        if verdict.status in ("stopped", "error"):
+            settle_unfinished(run, STOPPED if verdict.status == "stopped" else FAILED)
+        else:
+            run.live.end_blocks()
+            run.live.end_step()
+        _capture(run, verdict)
+        await _wait_for_deferred(run)
+        if verdict.status == "completed":
+            await engine.compact_between_turns(run)
+        if verdict.status != "error":
+            verdict = await _before_complete(run, verdict)
+        _send_end(run, verdict)
+        run.live.flush(durable=True)
+        kill_point("turn.before_end")
+        _write_end(run, verdict)
+    except StoreError as error:
+        verdict = Verdict("error", TurnError.of("store", error))
+        engine.keep_unsaved(run)
+    kill_point("turn.ended")
+    run.live.close()
+    engine.turn_ended(run, verdict)
+    for submission in run.input.submissions:
+        submission._log.end()
+    await _after_complete(run, verdict)
+    return _outcome(run, verdict)
+
+
+def _capture(run: TurnRun, verdict: Verdict) -> None:
+    """Take the response; from here on stop does nothing."""
+    if run.state == "running":
+        with run.engine.write() as tx:
+            move_turn(tx, run.turn_id, "running", "finishing", finish_reason=finish_reason(run, verdict))
+        run.state = "finishing"
+    run.final = list(run.engine.tree.messages)
+    if run.continues is not None:
+        run.final = [run.live.message if m.id == run.live.message_id else m for m in run.final]
+    elif run.live.has_content:
+        run.final.append(run.live.message)
+
+
+def finish_reason(run: TurnRun, verdict: Verdict) -> str | None:
+    """Return the outcome's finish reason."""
+    if verdict.status == "error":
+        return "error"
+    if verdict.status == "stopped":
+        return None
+    if verdict.status == "awaiting":
+        return "tool-calls"
+    return run.finish_reason
+
+
+async def _wait_for_deferred(run: TurnRun) -> None:
+    waiting = {f for f in run.deferred if not f.done()}
+    if not waiting:
+        return
+    limit = asyncio.ensure_future(run.clock.sleep(DEFER_SECONDS))
+    try:
+        while waiting and not limit.done():
+            await asyncio.wait({*waiting, limit}, return_when=asyncio.FIRST_COMPLETED)
+            waiting = {f for f in waiting if not f.done()}
+    finally:
+        limit.cancel()
+
+
+def completion(run: TurnRun, verdict: Verdict, *, stream_open: bool) -> dict[str, Any]:
+    """Return the fields of the completion events."""
+    engine = run.engine
+    response = _response(run)
+    usage = sum_usage(run.step_usages)
+    total = engine.total_usage if not stream_open else engine.total_usage + usage
+    return {
+        "ui_messages": tuple(engine.read_chain()),
+        "new_ui_messages": (*run.new_user_messages, *((response,) if response is not None else ())),
+        "response_message": response,
+        "raw_response_message": run.raw_response,
+        "status": verdict.status,
+        "stopped": verdict.status == "stopped",
+        "usage": usage,
+        "total_usage": total,
+        "finish_reason": finish_reason(run, verdict),
+        "error": verdict.error,
+        "send_part": run.write_part if stream_open else None,
+        **engine.common(run),
+    }
+
+
+def _response(run: TurnRun) -> UIMessage | None:
+    return run.live.message if run.live.has_content else None
+
+
+async def _before_complete(run: TurnRun, verdict: Verdict) -> Verdict:
+    try:
+        await run.engine.fire(
+            run,
+            "on_before_turn_complete",
+            lambda: CompletionEvent(**completion(run, verdict, stream_open=True)),
+        )
+    except StageError as failure:
+        return Verdict("error", failure.error)
+    return verdict
+
+
+def _send_end(run: TurnRun, verdict: Verdict) -> None:
+    if verdict.status == "error" and verdict.error is not None:
+        run.live.emit({"type": "error", "errorText": verdict.error.message})
+    elif verdict.status == "stopped":
+        run.live.emit({"type": "abort"})
+    else:
+        reason = finish_reason(run, verdict)
+        chunk: Chunk = {"type": "finish"}
+        if reason is not None:
+            chunk["finishReason"] = reason
+        run.live.emit(chunk)
+
+
+def _write_end(run: TurnRun, verdict: Verdict) -> None:
+    """W10: message, head, verdict, usage, input and terminal record in one transaction."""
+    engine = run.engine
+    usage = sum_usage(run.step_usages)
+    error = verdict.error.to_json() if verdict.error is not None else None
+    final, response = list(run.final or ()), run.live.message
+    decided, continuation = lay_over(engine, run, response)
+    final = [decided if m.id == response.id else m for m in final]
+    in_place: dict[str, UIMessage] = {}
+    if run.continues is not None:
+        in_place[run.continues] = decided
+    edit = engine.tree.plan_list(
+        final,
+        lambda: engine.new_id("node"),
+        in_place=in_place,
+        made_by={response.id: (run.turn_id, engine.kernel_id)},
+    )
+    with engine.write() as tx:
+        engine.put_edit(tx, edit)
+        move_turn(
+            tx,
+            run.turn_id,
+            "finishing" if run.state == "finishing" else "starting",
+            verdict.status,
+            finish_reason=finish_reason(run, verdict),
+            error=error,
+            usage=engine.usage_json(usage),
+            ended_at=run.clock.now(),
+            stash=None,
+            model_stash=None,
+        )
+        if run.input.stored:
+            tx.move_input(run.input.row.id, {"taken"}, "done")
+        for other in (*run.input.superseded, *run.steered):
+            tx.move_input(other.row.id, {"waiting", "taken"}, "done")
+        for row in engine.applied_decisions:
+            tx.move_input(row, {"waiting"}, "done")
+        total = engine.total_usage + usage
+        tx.set_chat(
+            usage=engine.usage_json(total), terminal=_terminal(run, verdict), recovering=False, progress=engine.progress
+        )
+        if run.injected:
+            tx.use_injected([n for n, _ in run.injected], run.turn_id)
+        if continuation is not None:
+            tx.add_input(continuation.row)
+    engine.tree.commit(edit)
+    engine.end_written(run, usage, continuation)
+
+
+def _terminal(run: TurnRun, verdict: Verdict) -> JsonValue:
+    if verdict.error is None:
+        return None
+    return {
+        "turn_id": run.turn_id,
+        "stage": verdict.error.stage,
+        "text": verdict.error.message,
+        "code": verdict.error.code,
+        "reason": None,
+        "at": run.clock.now().isoformat(),
+    }
+
+
+def _interrupt(run: TurnRun) -> Outcome:
+    """End the attempt because the chat is closed: flushed, `interrupted`, to be taken up at the next opening."""
+    engine = run.engine
+    error = TurnError("closed", "ChatClosedError: the chat was closed", None)
+    try:
+        run.live.flush(durable=True)
+        if run.state != "unwritten":
+            with engine.write() as tx:
+                tx.move_turn(run.turn_id, {"starting", "running", "finishing"}, "interrupted")
+    except StoreError as failure:
+        engine.log_failure("the chat could not be closed in order", failure)
+    run.live.close()
+    return Outcome(status="stopped", error=error, turn=run.number, message=_response(run))
+
+
+async def _after_complete(run: TurnRun, verdict: Verdict) -> None:
+    engine = run.engine
+    if "on_turn_complete" in run.definition.hooks:
+        try:
+            await engine.fire(
+                run,
+                "on_turn_complete",
+                lambda: CompletionEvent(**completion(run, verdict, stream_open=False)),
+            )
+        except StageError as failure:
+            engine.hook_failed(failure)
+    try:
+        with engine.write(durable="on_turn_complete" in run.definition.hooks) as tx:
+            tx.set_turn(run.turn_id, hooks_done=True)
+    except StoreError as failure:
+        engine.log_failure("a turn's end could not be noted", failure)
+
+
+def _outcome(run: TurnRun, verdict: Verdict) -> Outcome:
+    engine = run.engine
+    response = _response(run)
+    if response is not None:
+        response = next((m for m in engine.tree.messages if m.id == response.id), response)
+    return Outcome(
+        status=verdict.status,
+        message=response,
+        pending=engine.pending() if verdict.status == "awaiting" else (),
+        usage=sum_usage(run.step_usages),
+        error=verdict.error,
+        turn=run.number,
+        finish_reason=finish_reason(run, verdict),
+        steps=run.step,
+    )

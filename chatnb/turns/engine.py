@@ -1,0 +1,405 @@
+"""The engine of one chat: takes inputs in, gives them the slot one by one, stops, clears, closes.
+
+Everything here happens on the runtime's loop; `chat.py` brings calls from other threads here. The order of inputs is
+that of spec/turns.md, section 2; what a turn does is in `turn_run.py`, what a chat action does in `chat_actions.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from .._json import JsonValue
+from .._killpoint import kill_point
+from ..errors import ChatBusyError, ChatnbError, InputError, LeaseLostError, StoreError
+from ..history import has_something_to_answer
+from ..messages import Chunk, UIMessage
+from ..models import Usage
+from ..store.records import InputKind, InputRow
+from .beginning import settle_list
+from .chat_actions import is_clear, run_chat_action
+from .compaction import compact_between_turns, compacted_view
+from .decisions import Decision, decide
+from .engine_base import log
+from .engine_edits import EngineEdits
+from .ending import Verdict
+from .events import BootEvent, HookEvent, HydrateEvent
+from .failure import StageError
+from .history_backend import unknown_message
+from .hooks import Checkpoint, call_hook, current_checkpoint
+from .inputs import Input
+from .records import Outcome, TurnError
+from .steering import accept_steering, leftover_sends, steer
+from .submission import Submission
+from .usage import usage_to_json
+
+if TYPE_CHECKING:
+    from .turn_run import TurnRun
+
+
+class ChatEngine(EngineEdits):
+    """The engine of one chat."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.background: set[asyncio.Future[Any]] = set()
+        self.tasks: set[asyncio.Future[Any]] = set()
+        self._stop_next = False
+        self._timer: asyncio.Future[Any] | None = None
+
+    # --- taking in ----------------------------------------------------------------------------------------------
+
+    def new_row(self, kind: InputKind, payload: JsonValue, **fields: Any) -> InputRow:
+        """Make an input's row with the next arrival number."""
+        row = InputRow(
+            id=self.new_id("input"), arrival=self.arrival, kind=kind, payload=payload, generation=self.generation, **fields
+        )
+        self.arrival += 1
+        return row
+
+    def admit(self, input_: Input) -> None:
+        """Write an input down, then put it in line (W1). A failed write settles it `error`, stage `input`."""
+        submission = input_.submissions[0]
+        if self.closed is not None:
+            error = LeaseLostError(self.closed) if "taken over" in self.closed else StoreError(self.closed)
+            submission._settle(Outcome(status="error", error=TurnError.of("input", error)))
+            return
+        policy = self.definition.concurrency
+        if input_.kind == "send" and self.queue.would_refuse(policy):
+            submission._settle(Outcome(status="skipped"))
+            return
+        clears = is_clear(self.definition, input_)
+        if clears:
+            input_.row = replace(input_.row, generation=self.generation + 1)
+        kill_point("input.before")
+        try:
+            with self.write() as tx:
+                tx.add_input(input_.row)
+                if clears:
+                    tx.set_chat(generation=self.generation + 1)
+        except (StoreError, AssertionError) as failure:
+            submission._settle(Outcome(status="error", error=TurnError.of("input", failure)))
+            return
+        kill_point("input.after")
+        submission._admit(input_)
+        if clears:
+            self.generation += 1
+            self._drop_stale()
+        if accept_steering(self, input_):
+            return
+        admitted = self.queue.admit(input_, policy)
+        for former in admitted.superseded:
+            if not all(s.done for s in former.submissions):
+                former.settle(Outcome(status="skipped"))
+        if admitted.merged is not None:
+            self._store_merge(admitted.merged)
+        self.queue_changed()
+        self.kick()
+
+    def _store_merge(self, merged: Input) -> None:
+        for submission in merged.submissions:
+            submission._admit(merged)
+
+    def _drop_stale(self) -> None:
+        for stale in [*self.queue.drop_older_than(self.generation), *self.steering]:
+            self.skip(stale)
+        self.steering.clear()
+        if self.queue.running is not None:
+            self.stop()
+        self.set_state(is_recovering=False)
+
+    def skip(self, input_: Input, error: TurnError | None = None) -> None:
+        """Settle an input that will not run."""
+        try:
+            with self.write() as tx:
+                for one in (*input_.superseded, input_):
+                    tx.move_input(one.row.id, {"waiting", "held", "taken"}, "skipped")
+        except StoreError as failure:
+            self.log_failure("a skipped input could not be noted", failure)
+        input_.settle(Outcome(status="skipped", error=error))
+
+    # --- the slot -----------------------------------------------------------------------------------------------
+
+    def kick(self) -> None:
+        """Give the slot to the next input if it is free."""
+        if self.queue.running is not None or self.closed is not None:
+            return
+        delay = self.queue.peek_delay()
+        if delay is None:
+            self.wake()
+            return
+        if delay > 0:
+            if self._timer is None or self._timer.done():
+                self._timer = self.runtime.spawn(self._kick_later(delay), name=f"debounce of {self.chat_id}")
+            return
+        input_ = self.queue.take()
+        self._stop_next = False
+        task = self.runtime.spawn(self._process(input_), name=f"input {input_.row.id}")
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        self.queue_changed()
+
+    async def _kick_later(self, seconds: float) -> None:
+        await self.clock.sleep(seconds)
+        self._timer = None
+        self.kick()
+
+    async def _process(self, input_: Input) -> None:
+        outcome = Outcome(status="error", error=TurnError("run", "the engine failed; see the log of `chatnb`"))
+        try:
+            outcome = await self._run(input_)
+        except StoreError as failure:
+            outcome = Outcome(status="error", error=TurnError.of("store", failure))
+        except Exception as failure:
+            log.exception("chat %s: an input failed", self.chat_id)
+            outcome = Outcome(status="error", error=TurnError.of("run", failure))
+        finally:
+            self.turn = None
+            self.queue.release()
+            if self.status in ("submitted", "streaming"):
+                self.set_state(status="error" if outcome.status == "error" else "ready", error=outcome.error)
+            input_.settle(outcome)
+            self.publish_settled()
+            for left in leftover_sends(self):
+                self.queue.put(left)
+            self.queue_changed()
+            self.kick()
+
+    def publish_settled(self) -> None:
+        """Tell the views that an input is over."""
+        from .records import Update
+
+        self.publish(Update(kind="settled"))
+
+    async def _run(self, input_: Input) -> Outcome:
+        kind = input_.kind
+        if kind == "action":
+            return await run_chat_action(self, input_)
+        if kind == "save":
+            return await self._run_save(input_)
+        if kind in ("continue", "continuation"):
+            return await self._run_continuation(input_)
+        if kind == "regenerate":
+            return await self._run_regenerate(input_)
+        if kind == "send":
+            incoming = tuple(i.message for i in (*input_.superseded, input_))
+            return await self.run_turn(input_, "submit-message", incoming=incoming)
+        raise AssertionError(f"no way to run an input of kind {kind!r}")
+
+    async def run_turn(self, input_: Input, trigger: Any, **options: Any) -> Outcome:
+        """Run one turn in the slot."""
+        from .turn_run import TurnRun
+
+        run = TurnRun(self, input_, trigger, **options)
+        if self._stop_next:
+            run.stop.set()
+        self.turn = run
+        return await run.run()
+
+    async def _run_save(self, input_: Input) -> Outcome:
+        try:
+            messages = await self._list_to_save(input_)
+            self.apply_list(messages)
+        except (StageError, ChatnbError) as failure:
+            error = failure.error if isinstance(failure, StageError) else TurnError.of("input", failure)
+            return self.finish_input(input_, Outcome(status="error", error=error))
+        if not has_something_to_answer(self.tree.messages):
+            return self.finish_input(input_, Outcome(status="applied"))
+        return await self.run_turn(input_, "submit-message")
+
+    async def _list_to_save(self, input_: Input) -> list[UIMessage]:
+        from .beginning import as_messages
+
+        if input_.live is None:
+            return [UIMessage.from_wire(w) for w in input_.row.payload["messages"]]
+        checkpoint = Checkpoint(self.chat_id, self.read_chain)
+        try:
+            value = await call_hook(
+                self.runtime, input_.live, list(self.tree.messages), checkpoint=checkpoint, context=input_.context
+            )
+        except Exception as error:
+            raise StageError("input", error) from error
+        return as_messages(value, "input")
+
+    async def _run_regenerate(self, input_: Input) -> Outcome:
+        message_id = input_.row.payload.get("messageId")
+        if "hydrate_messages" not in self.definition.hooks:
+            try:
+                self.chain_to_answer(message_id)
+            except InputError as failure:
+                return self.finish_input(input_, Outcome(status="error", error=TurnError.of("input", failure)))
+        return await self.run_turn(input_, "regenerate-message", regenerates=message_id)
+
+    async def _run_continuation(self, input_: Input) -> Outcome:
+        chain = self.tree.chain
+        last = self.tree.message(chain[-1]) if chain else None
+        by_decision = input_.kind == "continuation"
+        wanted = input_.row.payload.get("messageId") if by_decision else None
+        if last is None or last.role != "assistant" or (wanted is not None and last.id != wanted):
+            return self.finish_input(input_, Outcome(status="skipped"), state="skipped")
+        return await self.run_turn(input_, "continuation", continues=chain[-1], by_decision=by_decision)
+
+    def finish_input(self, input_: Input, outcome: Outcome, state: str = "done") -> Outcome:
+        """Mark an input that ran no turn as done."""
+        if input_.stored:
+            with self.write() as tx:
+                tx.move_input(input_.row.id, {"waiting", "taken"}, "done" if state == "done" else "skipped")
+        if outcome.status == "error":
+            self.set_state(status="error", error=outcome.error)
+        return outcome
+
+    # --- control ------------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Stop the running turn, and nothing else."""
+        turn = self.turn
+        if turn is None:
+            self._stop_next = self.queue.running is not None
+            return
+        if turn.state == "finishing" or turn.stop.is_set():
+            return
+        try:
+            with self.write() as tx:
+                tx.set_turn(turn.turn_id, stop_requested=True)
+        except StoreError as failure:
+            self.log_failure("a stop could not be noted", failure)
+        self.set_state(is_tool_continuation=False)
+        turn.stop.set()
+
+    def stop_submission(self, submission: Submission) -> None:
+        """Stop one input (`submission.stop()`), from any thread."""
+        self.runtime.post(self._stop_submission, submission)
+
+    def _stop_submission(self, submission: Submission) -> None:
+        input_ = submission._input
+        if submission.done or input_ is None:
+            return
+        if self.queue.running is input_:
+            self.stop()
+        elif input_ in self.steering:
+            self.steering.remove(input_)
+            self.skip(input_)
+        elif self.queue.remove(input_):
+            self.skip(input_)
+            self.queue_changed()
+            self.kick()
+
+    def cancel_input(self, input_id: str) -> Input | None:
+        """Take a waiting input out of the line by its id; None when it does not wait."""
+        found = next((i for i in (*self.queue, *self.steering) if i.row.id == input_id), None)
+        if found is not None:
+            self._stop_submission(found.submissions[-1])
+        return found
+
+    def defer(self, work: Any, context: contextvars.Context) -> None:
+        """Start work beside the turn; the turn waits for it up to its response."""
+        future = asyncio.ensure_future(self.runtime.spawn(self._deferred(work), name="deferred work", context=context))
+        turn = self.turn
+        if turn is not None and turn.final is None:
+            turn.deferred.append(future)
+        self.background.add(future)
+        future.add_done_callback(self.background.discard)
+
+    async def _deferred(self, work: Any) -> None:
+        try:
+            if inspect.isawaitable(work):
+                await work
+            elif is_async(work):
+                await work()
+            else:
+                await self.runtime.in_worker(f"{self.chat_id}#deferred", work)
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            log.exception("chat %s: deferred work failed", self.chat_id)
+
+    def keep_stash(self, data: JsonValue) -> bool:
+        """Keep what `on_chat_recovery` gets; False when no turn runs."""
+        if self.turn is None:
+            return False
+        with self.write() as tx:
+            tx.set_turn(self.turn.turn_id, stash=data)
+        return True
+
+    def discard(self) -> None:
+        """End an offered, interrupted turn as stopped; its partial stays."""
+        offered = self.interruption
+        if offered is None:
+            return
+        with self.write() as tx:
+            tx.move_turn(offered.turn_id, {"interrupted"}, "stopped")
+        self.set_state(interruption=None)
+        self.wake()
+
+    def is_stable(self) -> bool:
+        """Nothing runs, waits or is due, and nothing waits for a person."""
+        return self.queue.is_idle and not self.steering and not self.pending() and not self._is_offered()
+
+    def is_parked(self) -> bool:
+        """Nothing runs, waits or is due, but a person has to decide something."""
+        return self.queue.is_idle and not self.steering and (bool(self.pending()) or self._is_offered())
+
+    def _is_offered(self) -> bool:
+        return bool(getattr(self.interruption, "offered", False))
+
+    async def stable(self, timeout: float | None) -> bool:
+        """Wait until the chat is stable; False on timeout, and at once when a person has to decide something."""
+        limit = asyncio.ensure_future(self.clock.sleep(timeout)) if timeout is not None else None
+        try:
+            while not self.is_stable():
+                if self.is_parked() or (limit is not None and limit.done()):
+                    return False
+                changed = asyncio.ensure_future(self.changed())
+                await asyncio.wait({changed, *([limit] if limit else [])}, return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
+            return True
+        finally:
+            if limit is not None:
+                limit.cancel()
+
+    def lease_lost(self, lost: LeaseLostError) -> None:
+        """Another kernel owns the chat: stop working and writing, and say so."""
+        if self.closed is not None:
+            return
+        self.closed = f"taken over: {lost}"
+        self._shut(TurnError.of("store", lost))
+
+    def _shut(self, error: TurnError) -> None:
+        from .records import Update
+
+        for waiting in [*self.queue.drop_all(), *self.steering]:
+            waiting.settle(Outcome(status="skipped", error=error))
+        self.steering.clear()
+        if self.turn is not None:
+            self.turn.closing = True
+            self.turn.stop.set()
+        self.publish(Update(kind="closed"))
+        self.wake()
+
+    def die(self) -> None:
+        """Stop at once and write nothing more, as a killed process does; for tests."""
+        self.closed = "the process is gone"
+        self.dead = True
+        for task in tuple(self.tasks):
+            task.cancel()
+
+    async def close(self) -> None:
+        """Release the chat: a running turn is flushed and `interrupted`, waiting inputs stay in the store."""
+        if self.closed is not None:
+            return
+        self.closed = "the chat is closed; open it again with agent.chat(id)"
+        running = self.queue.running
+        self._shut(TurnError("closed", "ChatClosedError: the chat was closed"))
+        if running is not None:
+            limit = asyncio.ensure_future(asyncio.sleep(1.0))
+            ended = asyncio.ensure_future(running.submissions[0]._wait())
+            await asyncio.wait({limit, ended}, return_when=asyncio.FIRST_COMPLETED)
+            limit.cancel()
+        try:
+            self.store.release_chat(self.chat_id, self.token)
+        except StoreError as failure:
+            self.log_failure("the lease could not be released", failure)

@@ -1,0 +1,421 @@
+"""What a chat's engine keeps in memory, publishes and writes: the ground that the slot and its inputs stand on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from .._clock import Clock
+from .._ids import NewId
+from .._json import JsonValue
+from .._ports import Tracer
+from ..actions.ports import GrantRow
+from ..errors import LeaseLostError
+from ..history import History, Node, Tree, TreeEdit
+from ..messages import Chunk, FoldChange, UIMessage, as_message, is_tool_part
+from ..models import Usage
+from ..store.port import OpenedChat, Store, WriteTx
+from ..store.records import InjectedRow, NodeRow
+from .admission import Queue
+from .books import TurnTx
+from .decisions import HeldDecision, list_pending
+from .definition import Definition
+from .history_backend import EngineHistory
+from .records import CallView, ChatState, ChatStatus, Pending, TurnError, Update, Waiting
+from .usage import usage_from_json, usage_to_json
+
+if TYPE_CHECKING:
+    from .turn_run import TurnRun
+
+log = logging.getLogger("chatnb")
+
+
+class EngineBase:
+    """State, publishing and writing of one chat. Everything but reading happens on the runtime's loop."""
+
+    def __init__(
+        self,
+        *,
+        chat_id: str,
+        definition: Definition,
+        store: Store,
+        opened: OpenedChat,
+        runtime: Any,
+        clock: Clock,
+        new_id: NewId,
+        tracer: Tracer,
+        kernel_id: str | None = None,
+    ) -> None:
+        self.chat_id = chat_id
+        self.chat: Any = None
+        self.definition = definition
+        self.store = store
+        self.token = opened.token
+        self.runtime = runtime
+        self.clock = clock
+        self.new_id = new_id
+        self.tracer = tracer
+        self.kernel_id = kernel_id
+        row = opened.chat
+        self.is_new = opened.created
+        self.booted = False
+        self.generation = row.generation
+        self.next_number = row.next_number
+        self.chat_started = row.chat_started
+        self.redo: list[str | None] = list(row.redo)
+        self.total_usage: Usage = usage_from_json(row.usage)
+        self.previous_usage: Usage | None = None
+        self.last_body: JsonValue = row.body
+        self.last_client_tools: JsonValue = row.client_tools
+        self.last_client_data: Any = None
+        self.progress = row.progress
+        self.tree = Tree(
+            [node_of(n) for n in store.load_nodes(chat_id)] if not opened.created else (), row.head, self._load
+        )
+        self.stored_head = row.head
+        self.unstored: dict[str, tuple[Node, UIMessage]] = {}
+        self.history = History(EngineHistory(self))  # type: ignore[arg-type]
+        self.injected: list[InjectedRow] = store.load_injected(chat_id) if not opened.created else []
+        self.injected_count = max((row.n for row in self.injected), default=self.next_number * 1000)
+        self.grants: dict[str, GrantRow] = {}
+        self.queue = Queue(clock.monotonic)
+        self.turn: TurnRun | None = None
+        self.arrival = store.next_arrival(chat_id) if not opened.created else 1
+        self.status: ChatStatus = "ready"
+        self.is_tool_continuation = False
+        self.is_recovering = False
+        self.error: TurnError | None = None
+        self.interruption: Any = None
+        self.closed: str | None = None
+        self.dead = False
+        self.calls: dict[str, CallView] = {}
+        self.tool_phase: frozenset[str] = frozenset()
+        self.held_decisions: dict[str, HeldDecision] = {}
+        self.applied_decisions: list[str] = []
+        self.unsaved: UIMessage | None = None
+        self.hook_listeners: list[Callable[[str, Any], None]] = []
+        self._listeners: list[Callable[[Update], None]] = []
+        self._waiters: list[asyncio.Future[None]] = []
+        self._branches: tuple[int, Mapping[str, tuple[int, int]]] = (-1, {})
+        self._reload_grants()
+
+    def _load(self, node_ids: list[str]) -> dict[str, UIMessage]:
+        stored = self.store.load_messages(self.chat_id, node_ids)
+        found: dict[str, UIMessage] = {}
+        for node_id in node_ids:
+            node = self.tree.node(node_id)
+            wire = stored.get(node_id)
+            if wire is None:
+                log.warning("chat %s: a message can't be read; a placeholder stands in its place", self.chat_id)
+                found[node_id] = placeholder(node)
+            else:
+                found[node_id] = as_message(wire)
+        return found
+
+    # --- reading, from any thread -------------------------------------------------------------------------------
+
+    def read_chain(self) -> tuple[UIMessage, ...]:
+        """Return the chain; while a turn finishes, with its response."""
+        turn = self.turn
+        if turn is not None and turn.final is not None:
+            return tuple(turn.final)
+        return self.tree.messages
+
+    def shown_messages(self) -> tuple[UIMessage, ...]:
+        """Return the chain with the message that is being written."""
+        turn = self.turn
+        chain = self.tree.messages
+        if turn is None or not turn.live.has_shown:
+            return chain if self.unsaved is None else (*chain, self.unsaved)
+        message = turn.live.message
+        if chain and chain[-1].id == message.id:
+            return (*chain[:-1], message)
+        return (*chain, message)
+
+    def read_messages(self) -> tuple[UIMessage, ...]:
+        """Return the shown messages, from any thread."""
+        if self.tree.is_loaded:
+            return self.shown_messages()
+        return self.runtime.call(self.shown_messages)  # type: ignore[no-any-return]
+
+    def waiting_lines(self) -> tuple[Waiting, ...]:
+        """Return what waits for the slot."""
+        return self.queue.lines()
+
+    def pending(self) -> tuple[Pending, ...]:
+        """Return the calls that wait for a person."""
+        message = self._newest_answer()
+        if message is None:
+            return ()
+        found = list_pending(message, self.grants.get, self.client_tool_names, self.title_of)
+        return tuple(p for p in found if p.tool_call_id not in self.held_decisions)
+
+    def _newest_answer(self) -> UIMessage | None:
+        return next((m for m in reversed(self.shown_messages()) if m.role == "assistant"), None)
+
+    @property
+    def client_tool_names(self) -> frozenset[str]:
+        """The client-side tools of the running turn, else of the last one."""
+        if self.turn is not None:
+            return self.turn.client_tool_names
+        return frozenset(t["name"] for t in self.last_client_tools or ())
+
+    def waiting_in(self, message: UIMessage, client_tools: frozenset[str]) -> list[Any]:
+        """Return the calls of a message that wait for a person."""
+        return [
+            p
+            for p in message.parts
+            if is_tool_part(p)
+            and (p.state == "approval-requested" or (p.state == "input-available" and p.tool_name in client_tools))
+        ]
+
+    def title_of(self, action: str) -> str:
+        """Return an action's title, else its name."""
+        found = self.definition.catalog.find(action)
+        return (found.title or action) if found is not None else action
+
+    def state(self) -> ChatState:
+        """Return everything a view shows, as of now; on the runtime, between two chunks."""
+        turn = self.turn
+        return ChatState(
+            messages=self.shown_messages(),
+            status=self.status,
+            is_tool_continuation=self.is_tool_continuation,
+            is_recovering=self.is_recovering,
+            error=self.error,
+            pending=self.pending(),
+            queue=self.waiting_lines(),
+            usage=usage_to_json(self.total_usage),
+            interruption=self.interruption,
+            can_undo=any(m.role == "user" for m in self.tree.messages),
+            can_redo=bool(self.redo),
+            streaming_id=turn.live.message_id if turn is not None and turn.live.has_shown else None,
+            own=turn.input.origin if turn is not None else None,
+            branches=self._branch_counts(),
+            calls=dict(self.calls),
+            tool_phase=self.tool_phase,
+            closed=self.closed,
+        )
+
+    def _branch_counts(self) -> Mapping[str, tuple[int, int]]:
+        if self._branches[0] != self.tree.revision:
+            self._branches = (self.tree.revision, self.tree.branch_counts())
+        return self._branches[1]
+
+    # --- publishing ---------------------------------------------------------------------------------------------
+
+    def subscribe(self, listener: Callable[[Update], None]) -> Callable[[], None]:
+        """Tell a listener about every change, on the runtime; return what ends it."""
+        self._listeners.append(listener)
+
+        def unsubscribe() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return unsubscribe
+
+    def publish(self, update: Update) -> None:
+        """Tell all listeners. One that fails is logged and harms nobody."""
+        for listener in tuple(self._listeners):
+            try:
+                listener(update)
+            except Exception:
+                log.exception("a listener of chat %s failed", self.chat_id)
+
+    def history_changed(self) -> None:
+        """The chain changed otherwise than by a chunk."""
+        self.unsaved = None
+        self.publish(Update(kind="history"))
+
+    def pending_changed(self) -> None:
+        """What waits for a person changed."""
+        self.publish(Update(kind="pending"))
+        self.wake()
+
+    def queue_changed(self) -> None:
+        """What waits for the slot changed."""
+        self.publish(Update(kind="queue"))
+        self.wake()
+
+    def set_state(self, **fields: Any) -> None:
+        """Change status, flags and error in one step, and publish it if anything changed."""
+        changed = False
+        for name, value in fields.items():
+            if getattr(self, name) != value:
+                setattr(self, name, value)
+                changed = True
+        if changed:
+            self.publish(Update(kind="state"))
+
+    def wake(self) -> None:
+        """Let everybody look again who waits for the chat to be stable."""
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def changed(self) -> None:
+        """Wait for the next time that something changed."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        await waiter
+
+    # --- writing ------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def write(self, *, durable: bool = True) -> Iterator[WriteTx]:
+        """Open a transaction of this chat.
+
+        Raises:
+            LeaseLostError: Another kernel has taken the chat over.
+            StoreError: It can't be written; nothing was.
+        """
+        if self.dead:
+            raise LeaseLostError("the process is gone")
+        try:
+            with self.store.write(self.chat_id, self.token, durable=durable) as tx:
+                wrapped = TurnTx(tx)
+                yield wrapped  # type: ignore[misc]
+        except LeaseLostError as lost:
+            self.lease_lost(lost)
+            raise
+        if wrapped.touched_grants:
+            self._reload_grants()
+
+    def lease_lost(self, lost: LeaseLostError) -> None:
+        """Another kernel owns the chat now. The engine overrides this."""
+        raise NotImplementedError
+
+    def _reload_grants(self) -> None:
+        rows = self.store.load_grants(self.chat_id, ("pending", "approved", "rejected"))
+        self.grants = {row.id: row for row in rows}
+
+    def store_knows_grant(self, id: str) -> bool:
+        """Tell whether this chat ever asked with this approval id or for this call."""
+        states = ("pending", "approved", "rejected", "superseded", "expired", "consumed")
+        return any(id in (row.id, row.tool_call_id) for row in self.store.load_grants(self.chat_id, states))
+
+    def put_edit(self, tx: WriteTx, edit: TreeEdit, *, redo: Sequence[str | None] | None = None) -> None:
+        """Write a tree edit in an open transaction; `redo` keeps that stack, any other move of the head empties it.
+
+        Raises:
+            LeaseLostError: The head is not where it was left.
+        """
+        fresh = dict(self.unstored)
+        rows = [(row_of(node), message.to_wire()) for node, message in fresh.values()]
+        for node, message in edit.nodes:
+            wire = message.to_wire() if message is not None and node.content_id == node.node_id else None
+            rows.append((row_of(node), wire))
+        if rows:
+            tx.add_nodes(rows)
+        for node_id, message in edit.messages.items():
+            tx.set_message(node_id, message.to_wire())
+        if edit.shown:
+            tx.set_shown(edit.shown)
+        if edit.head != self.stored_head and not tx.move_head(self.stored_head, edit.head):
+            raise LeaseLostError(f"the head of chat {self.chat_id!r} was moved by somebody else")
+        if edit.head != self.tree.head or redo is not None:
+            self.redo = list(redo or ())
+            tx.set_chat(redo=tuple(self.redo))
+        self.stored_head = edit.head
+        self.unstored.clear()
+
+    def apply_edit(self, edit: TreeEdit, *, redo: Sequence[str | None] | None = None, stored: bool = True) -> None:
+        """Store a tree edit, commit it and tell the views. An edit that changes nothing writes nothing."""
+        if edit.is_empty and redo is None:
+            return
+        if stored:
+            with self.write() as tx:
+                self.put_edit(tx, edit, redo=redo)
+        else:
+            for node, message in edit.nodes:
+                if message is not None:
+                    self.unstored[node.node_id] = (replace(node, content_id=node.node_id), message)
+            self.redo = list(redo or ())
+        self.tree.commit(edit)
+        self.history_changed()
+
+    def apply_list(self, messages: Sequence[UIMessage], *, stored: bool = True) -> None:
+        """Make a list the chain, at once."""
+        self.apply_edit(self.tree.plan_list(list(messages), lambda: self.new_id("node")), stored=stored)
+
+    def replace_message(self, node_id: str, message: UIMessage) -> None:
+        """Take over a message that has been stored in place, and tell the views."""
+        self.tree.commit(TreeEdit(self.tree.head, self.tree.head, messages={node_id: message}))
+        self.history_changed()
+        self.pending_changed()
+
+    # --- what the live message needs ----------------------------------------------------------------------------
+
+    def schedule(self, seconds: float, function: Callable[[], None]) -> Callable[[], None]:
+        """Call a function on the loop later; return what cancels it."""
+        return asyncio.get_running_loop().call_later(seconds, function).cancel
+
+    def show(self, change: FoldChange | None, chunk: Chunk, message_id: str) -> None:
+        """Publish one chunk to views and submissions."""
+        turn = self.turn
+        if turn is None:
+            return
+        kind = chunk["type"]
+        if self.status == "submitted" and kind not in ("start", "start-step") and chunk.get("transient") is not True:
+            self.set_state(status="streaming")
+        for submission in turn.input.submissions:
+            submission._log.append(chunk)
+        self.publish(Update(kind="chunk", message_id=message_id, change=change, chunk=chunk))
+        if kind == "tool-approval-request":
+            self.pending_changed()
+
+    def broken(self, error: Exception) -> None:
+        """The chunk log can't be written: the turn ends."""
+        if self.turn is not None and self.turn.broken is None:
+            self.turn.broken = error
+            self.turn.stop.set()
+
+    def log_failure(self, text: str, error: BaseException) -> None:
+        """Log what belongs to no turn."""
+        log.error("chat %s: %s", self.chat_id, text, exc_info=error)
+
+
+def node_of(row: NodeRow) -> Node:
+    """Return a stored node for the tree."""
+    return Node(
+        node_id=row.node_id,
+        message_id=row.message_id,
+        parent=row.parent,
+        ordinal=row.ordinal,
+        content_id=row.content_id,
+        role=row.role,
+        shown_child=row.shown_child,
+        turn_id=row.turn_id,
+        kernel_id=row.kernel_id,
+    )
+
+
+def row_of(node: Node) -> NodeRow:
+    """Return a node as it is stored."""
+    return NodeRow(
+        node_id=node.node_id,
+        message_id=node.message_id,
+        parent=node.parent,
+        ordinal=node.ordinal,
+        content_id=node.content_id,
+        role=node.role,
+        shown_child=node.shown_child,
+        turn_id=node.turn_id,
+        kernel_id=node.kernel_id,
+    )
+
+
+def placeholder(node: Node) -> UIMessage:
+    """Return what stands in the place of a message that can't be read. It is not sent to models."""
+    return UIMessage.from_wire(
+        {
+            "id": node.message_id,
+            "role": node.role,
+            "parts": [{"type": "data-unreadable", "data": None}],
+        }
+    )

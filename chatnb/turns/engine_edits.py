@@ -1,0 +1,96 @@
+"""Edits of the history from cells, and decisions of people: they apply at once, outside the slot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import ChatBusyError
+from ..messages import UIMessage
+from .decisions import Decision, decide
+from .engine_services import EngineServices
+from .history_backend import unknown_message
+from .hooks import Checkpoint
+from .inputs import Input
+from .submission import Submission
+
+
+class EngineEdits(EngineServices):
+    """The part of the engine that works for cells and views, outside the slot."""
+
+    def stop_submission(self, submission: Submission) -> None:
+        """Stop one input (`submission.stop()`), from any thread."""
+        raise NotImplementedError
+
+    def kick(self) -> None:
+        """Give the slot to the next input if it is free."""
+        raise NotImplementedError
+
+    def set_from_cell(self, messages: list[UIMessage]) -> None:
+        """Make a list the chain, from a cell.
+
+        Raises:
+            ChatBusyError: The chat works.
+        """
+        self._check_idle()
+        self.apply_list(messages)
+
+    def switch_from_cell(self, id: str) -> None:
+        """Show another version, from a cell."""
+        self._check_idle()
+        node_id = self.tree.find(id)
+        if node_id is None:
+            raise unknown_message(id)
+        self.apply_edit(self.tree.plan_head(self.tree.leaf_shown_below(node_id)))
+
+    def messages_below(self, id: str) -> tuple[UIMessage, ...]:
+        """Return the chain that a switch to a message or node would show."""
+        node_id = self.tree.find(id)
+        if node_id is None:
+            raise unknown_message(id)
+        return self.tree.messages_of(self.tree.leaf_shown_below(node_id))
+
+    def persist(self, messages: Sequence[UIMessage], checkpoint: Checkpoint | None) -> None:
+        """Update known ids and append unknown ones; removes nothing, runs nothing."""
+        chain = list(checkpoint.read() if checkpoint is not None else self.read_chain())
+        places = {m.id: i for i, m in enumerate(chain)}
+        for message in messages:
+            if message.id in places:
+                chain[places[message.id]] = message
+            else:
+                places[message.id] = len(chain)
+                chain.append(message)
+        if checkpoint is not None:
+            checkpoint.pending = chain
+            return
+        self._check_idle()
+        self.apply_list(chain)
+
+    def _check_idle(self) -> None:
+        if not self.queue.is_idle:
+            raise ChatBusyError(
+                "the chat is at work, so its history can't be edited from a cell; wait for `await chat.stable()`, or "
+                "edit in a hook"
+            )
+
+    def decide(self, submission: Submission, decision: Decision, origin: str) -> None:
+        """Apply a person's decision; raises what its caller has to hear at once."""
+        decide(self, submission, decision, origin, self.new_row)
+
+    def new_continuation(self, message_id: str, submissions: list[Submission], origin: str) -> Input:
+        """Make the continuation of a decided message; it inherits the body and client tools of the last turn."""
+        row = self.new_row(
+            "continuation", {"messageId": message_id}, body=self.last_body, client_tools=self.last_client_tools
+        )
+        waiting = submissions or [Submission(self.runtime, self.chat_id, self.stop_submission)]
+        return Input(row, waiting, origin=origin, client_data=self.last_client_data)
+
+    def queue_continuation(self, continuation: Input, *, kick: bool = True) -> None:
+        """Put a stored continuation in line."""
+        for submission in continuation.submissions:
+            submission._admit(continuation)
+        self.queue.put(continuation)
+        self.set_state(is_tool_continuation=True)
+        self.queue_changed()
+        if kick:
+            self.kick()

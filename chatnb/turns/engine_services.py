@@ -1,0 +1,271 @@
+"""What a turn and a chat action ask of their chat: hooks, the chain to answer, the model's view, how an end is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from .._json import JsonValue
+from ..errors import InputError
+from ..messages import Chunk, UIMessage
+from ..models import Usage
+from ..store.records import InjectedRow
+from .beginning import as_messages, settle_list
+from .compaction import compact_between_turns, compacted_view
+from .engine_base import EngineBase, log
+from .ending import Verdict
+from .events import BootEvent, HookEvent, HydrateEvent
+from .failure import StageError
+from .history_backend import unknown_message
+from .hooks import Checkpoint, call_hook
+from .inputs import Input
+from .records import TurnError
+from .steering import steer
+from .usage import usage_to_json
+
+if TYPE_CHECKING:
+    from .turn_run import TurnRun
+
+
+class EngineServices(EngineBase):
+    """The part of the engine that works for the turn in the slot."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.steering: list[Input] = []
+        self.compaction_error: TurnError | None = None
+        self.overlays: Any = None
+        self._warned_about_hydrate = False
+
+    def queue_continuation(self, continuation: Input, *, kick: bool = True) -> None:
+        """Put a stored continuation in line."""
+        raise NotImplementedError
+
+    def common(self, run: TurnRun) -> dict[str, Any]:
+        """Return the fields that all events of a turn have."""
+        return {
+            "chat": self.chat,
+            "chat_id": self.chat_id,
+            "turn_number": run.number,
+            "trigger": run.trigger,
+            "client_data": run.client_data,
+            "body": run.body,
+            "stopping": run.stop.is_set,
+        }
+
+    async def boot(self, run: Any) -> None:
+        """Call `on_boot` if it is due; after a failure it is due again before the next input."""
+        if self.booted:
+            return
+        await self.fire(run, "on_boot", lambda: BootEvent(is_new=self.is_new, **self.common(run)))
+        self.booted = True
+
+    def note_hook(self, name: str, event: Any) -> None:
+        """Tell who watches hooks (tests) that one is called."""
+        for listener in self.hook_listeners:
+            listener(name, event)
+
+    async def fire(self, run: Any, name: Any, make_event: Any, *, apply: bool = True) -> Any:
+        """Call a hook if there is one; apply its edits and injections when it returns.
+
+        Args:
+            run: The turn, or the chat action.
+            name: The hook's name; a failure has it as its stage.
+            make_event: Makes the event.
+            apply: Leave the edits to the caller: then the result is a pair with the checkpoint.
+
+        Raises:
+            StageError: The hook raised; its edits and injections are discarded.
+        """
+        hook = run.definition.hooks.get(name)
+        if hook is None:
+            return None if apply else (None, None)
+        event: HookEvent = make_event()
+        checkpoint = Checkpoint(self.chat_id, self.read_chain, is_hook=True)
+        self.note_hook(name, event)
+        with self.tracer.span(f"hook {name}") as span:
+            try:
+                result = await call_hook(
+                    self.runtime, hook, event, checkpoint=checkpoint, context=run.input.context
+                )
+            except (asyncio.CancelledError, GeneratorExit):
+                raise
+            except BaseException as error:
+                span.fail(type(error).__name__)
+                raise StageError(name, error) from error
+        if not apply:
+            return result, checkpoint
+        self.apply_checkpoint(checkpoint)
+        return result
+
+    def apply_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Apply the edits and keep the injections that have gathered."""
+        pending = checkpoint.take()
+        if pending is not None:
+            turn = self.turn
+            if turn is not None and turn.final is not None and turn.state == "finishing":
+                turn.final = pending
+            else:
+                self.apply_list(pending)
+        for messages in checkpoint.injected:
+            self.keep_injected(messages)
+        checkpoint.injected.clear()
+
+    async def hydrate(self, run: Any, incoming: Sequence[UIMessage], message_id: str | None) -> list[UIMessage] | None:
+        """Call `hydrate_messages`; return its list with the hook's own edits on top, or None."""
+        result, checkpoint = await self.fire(
+            run,
+            "hydrate_messages",
+            lambda: HydrateEvent(
+                incoming_messages=tuple(incoming),
+                previous_messages=self.tree.messages,
+                message_id=message_id,
+                **self.common(run),
+            ),
+            apply=False,
+        )
+        if result is None:
+            if checkpoint is not None:
+                self.apply_checkpoint(checkpoint)
+            return None
+        return as_messages(result, "hydrate_messages")
+
+    def chain_to_answer(self, message_id: str | None) -> tuple[UIMessage, ...]:
+        """Return the chain that a regenerate answers.
+
+        Raises:
+            UnknownMessageError: No such message on the chain.
+            InputError: Nothing to answer.
+        """
+        chain = self.tree.messages
+        if message_id is None:
+            if chain and chain[-1].role == "user":
+                return chain
+            index = next((i for i in reversed(range(len(chain))) if chain[i].role == "assistant"), None)
+        else:
+            index = next((i for i, m in enumerate(chain) if m.id == message_id), None)
+            if index is None:
+                raise unknown_message(message_id)
+            if chain[index].role == "user":
+                return chain[: index + 1]
+        if index is not None:
+            for before in reversed(range(index)):
+                if chain[before].role == "user":
+                    return chain[: before + 1]
+        raise InputError("there is nothing to answer: the conversation holds no message of the user")
+
+    def settle_chain(
+        self, chain: list[UIMessage], *, keep_approved: bool
+    ) -> tuple[list[UIMessage], dict[str, UIMessage], list[str]]:
+        """Settle the open calls of a chain; return it, what changes in place, and the grants that are superseded."""
+        settled, changed = settle_list(chain, keep_approved=keep_approved)
+        in_place: dict[str, UIMessage] = {}
+        calls: set[str] = set()
+        for index, message in changed.items():
+            node_id = self.tree.on_chain(message.id)
+            if node_id is not None and self.tree.message(node_id) == chain[index]:
+                in_place[node_id] = message
+            before = {id(p) for p in chain[index].parts}
+            calls |= {getattr(p, "tool_call_id", "") for p in message.parts if id(p) not in before}
+        superseded = [g.id for g in self.grants.values() if g.tool_call_id in calls]
+        return settled, in_place, superseded
+
+    def keep_refused(self, run: TurnRun, incoming: Sequence[UIMessage]) -> None:
+        """Store refused messages as nodes; the head stays before them."""
+        for message in incoming:
+            edit = self.tree.plan_branch(self.tree.head, message, lambda: self.new_id("node"))
+            with self.write() as tx:
+                self.put_edit(tx, edit)
+            self.tree.commit(edit)
+
+    def model_view(self, messages: Sequence[UIMessage]) -> list[dict[str, JsonValue]]:
+        """Return the model's view of a chain: repaired, compacted, converted."""
+        return compacted_view(self, messages)
+
+    def note_sign_of_life(self) -> None:
+        """The model gave a sign of life."""
+
+    async def steer(self, run: TurnRun) -> list[Chunk]:
+        """Take steering messages into the turn at a step boundary."""
+        return await steer(self, run)
+
+    async def compact_between_turns(self, run: TurnRun) -> None:
+        """Compact after a completed turn if the agent wants it."""
+        await compact_between_turns(self, run)
+
+    def turn_begins(self, run: TurnRun) -> None:
+        """A turn has its row: the views see it submitted."""
+        self.last_body, self.last_client_tools = run.input.row.body, run.input.row.client_tools
+        self.last_client_data = run.input.client_data
+        self.calls.clear()
+        self.unsaved = None
+        self.set_state(
+            status="submitted",
+            error=None,
+            is_tool_continuation=run.by_decision and not run.stop.is_set(),
+            interruption=None,
+        )
+
+    def turn_ended(self, run: TurnRun, verdict: Verdict) -> None:
+        """A turn is stored: the views see it ended, in one step."""
+        self.turn = None
+        status = "error" if verdict.status == "error" else "ready"
+        self.history_changed()
+        error, self.compaction_error = verdict.error or self.compaction_error, None
+        self.set_state(
+            status=status, is_tool_continuation=self._continuation_waits(), is_recovering=False, error=error
+        )
+        self.pending_changed()
+
+    def _continuation_waits(self) -> bool:
+        return any(i.kind == "continuation" for i in self.queue)
+
+    def end_written(self, run: TurnRun, usage: Usage, continuation: Input | None) -> None:
+        """The last write of a turn has been committed."""
+        self.previous_usage = usage
+        self.total_usage = self.total_usage + usage
+        used = {n for n, _ in run.injected}
+        self.injected = [row for row in self.injected if row.n not in used]
+        if continuation is not None:
+            self.queue_continuation(continuation, kick=False)
+
+    def usage_json(self, usage: Usage) -> JsonValue:
+        """Return usage as it is stored."""
+        return usage_to_json(usage)
+
+    def keep_unsaved(self, run: TurnRun) -> None:
+        """Go on showing a response that could not be stored."""
+        self.unsaved = run.live.message if run.live.has_content else None
+
+    def hook_failed(self, failure: StageError) -> None:
+        """`on_turn_complete` raised: the outcome stands, `chat.error` has it."""
+        log.error("chat %s: %s failed", self.chat_id, failure.error.stage, exc_info=failure.cause)
+        self.set_state(error=failure.error)
+
+    def keep_injected(self, messages: JsonValue) -> None:
+        """Store context for the next turn."""
+        self.injected_count += 1
+        row = InjectedRow(n=self.injected_count, messages=messages)
+        with self.write() as tx:
+            tx.add_injected(row)
+        self.injected.append(row)
+
+    def forget_context(self) -> None:
+        """Drop injected context and the stored body (`clear`)."""
+        with self.write() as tx:
+            tx.drop_injected()
+            tx.set_chat(body=None)
+        self.injected = [row for row in self.injected if row.used_by is not None]
+        self.last_body = None
+
+    def warn_about_hydrate(self, kind: str) -> None:
+        """Say once per chat that a built-in edit lives only here until the app mirrors it."""
+        if not self._warned_about_hydrate:
+            self._warned_about_hydrate = True
+            log.warning(
+                "chat %s: %r edits a history that hydrate_messages owns; mirror it in your own storage, or the next "
+                "turn brings the old messages back",
+                self.chat_id,
+                kind,
+            )

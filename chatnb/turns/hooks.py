@@ -1,0 +1,109 @@
+"""Running hooks, and the checkpoint that their history edits and injections wait for (spec/turns.md, 3 and 4)."""
+
+from __future__ import annotations
+
+import contextvars
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from .._json import JsonValue
+from ..messages import UIMessage
+from .events import HookName
+from .failure import StageError
+from .submission import inside
+
+
+@dataclass(eq=False)
+class Checkpoint:
+    """The edits of one hook, `run` or action, until they apply.
+
+    Attributes:
+        chat_id: Whose history it is; code may work inside several chats.
+        pending: The edited chain, or None as long as nothing was edited.
+        injected: Messages injected by the hook.
+        is_hook: It is discarded as a whole if the code raises; `run` and actions keep what they have injected.
+        base: Returns the chain that an edit starts from.
+    """
+
+    chat_id: str
+    base: Callable[[], tuple[UIMessage, ...]]
+    pending: list[UIMessage] | None = None
+    injected: list[JsonValue] = field(default_factory=list)
+    is_open: bool = True
+    is_hook: bool = False
+
+    def read(self) -> tuple[UIMessage, ...]:
+        """Return the chain with the edits so far."""
+        return self.base() if self.pending is None else tuple(self.pending)
+
+    def take(self) -> list[UIMessage] | None:
+        """Return the edited chain and begin anew."""
+        taken, self.pending = self.pending, None
+        return taken
+
+
+_checkpoints: contextvars.ContextVar[dict[str, Checkpoint]] = contextvars.ContextVar("chatnb_checkpoints")
+
+
+def current_checkpoint(chat_id: str) -> Checkpoint | None:
+    """Return the checkpoint that code of this chat works under here, or None (a cell)."""
+    found = _checkpoints.get({}).get(chat_id)
+    return found if found is not None and found.is_open else None
+
+
+def enter_context(context: contextvars.Context, checkpoint: Checkpoint) -> None:
+    """Mark a context as working inside the checkpoint's chat."""
+
+    def mark() -> None:
+        inside.set(inside.get() | {checkpoint.chat_id})
+        _checkpoints.set({**_checkpoints.get({}), checkpoint.chat_id: checkpoint})
+
+    context.run(mark)
+
+
+class Workers(Protocol):
+    """Where hooks run: what the runtime offers."""
+
+    def spawn(self, coro: Any, *, name: str, context: contextvars.Context | None = None) -> Any:
+        """Start a task on the loop."""
+
+    def in_worker(self, key: str, function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
+        """Run a sync function on the one worker thread of a key."""
+
+
+async def call_hook(
+    workers: Workers,
+    function: Callable[..., Any],
+    event: Any,
+    *,
+    checkpoint: Checkpoint,
+    context: contextvars.Context | None = None,
+) -> Any:
+    """Call one hook under a checkpoint: async ones on the runtime, sync ones on the chat's worker thread."""
+    context = (context or contextvars.copy_context()).copy()
+    enter_context(context, checkpoint)
+    try:
+        if is_async(function):
+            return await workers.spawn(function(event), name=f"hook of {checkpoint.chat_id}", context=context)
+        result = await workers.in_worker(checkpoint.chat_id, context.run, function, event)
+        if inspect.isawaitable(result):
+            result = await workers.spawn(_await(result), name=f"hook of {checkpoint.chat_id}", context=context)
+        return result
+    finally:
+        checkpoint.is_open = False
+
+
+async def _await(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Tell whether calling gives a coroutine."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+
+
+def stage_error(name: HookName | str, error: BaseException) -> StageError:
+    """Return the failure of a hook."""
+    return error if isinstance(error, StageError) else StageError(name, error)

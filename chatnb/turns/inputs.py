@@ -1,0 +1,179 @@
+"""Inputs: what a person, a cell or a hook asks of a chat, as the queue holds it."""
+
+from __future__ import annotations
+
+import base64
+import contextvars
+import mimetypes
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from .. import _json
+from .._ids import NewId
+from .._json import JsonValue
+from ..errors import InputError, MessageTooLargeError
+from ..messages import UIMessage
+from ..store.records import InputRow
+from .records import Outcome, Waiting
+from .submission import Submission
+
+MAX_MESSAGE_BYTES = 16_000_000
+SHORT = 80
+
+
+@dataclass(eq=False)
+class Input:
+    """One input in the queue, with what lives only in this process.
+
+    Attributes:
+        row: What is stored.
+        submissions: Whom to tell; several for merged sends.
+        origin: The id of the widget that made it, or `"chat"`.
+        context: The caller's context; its calls run in copies of it.
+        client_data: As given, before parsing.
+        live: What can't be stored: a `save_messages` function, the model object of a chat action.
+        not_before: Monotonic time before which it must not start (debounce).
+        superseded: Sends whose messages enter the history just before this one's.
+    """
+
+    row: InputRow
+    submissions: list[Submission]
+    origin: str = "chat"
+    context: contextvars.Context = field(default_factory=contextvars.copy_context)
+    client_data: Any = None
+    live: Any = None
+    not_before: float | None = None
+    superseded: list[Input] = field(default_factory=list)
+    stored: bool = True
+
+    @property
+    def kind(self) -> str:
+        """The kind of its row."""
+        return self.row.kind
+
+    @property
+    def message(self) -> UIMessage:
+        """The user message of a send."""
+        return UIMessage.from_wire(self.row.payload["message"])
+
+    def settle(self, outcome: Outcome) -> None:
+        """Tell everybody who waits."""
+        for submission in self.submissions:
+            submission._settle(outcome)
+
+    def to_waiting(self) -> Waiting:
+        """Return the line of `chat.queue`."""
+        return Waiting(id=self.row.id, kind=self.kind, text=_short(self), arrival=self.row.arrival)
+
+    def merged_with(self, later: Input) -> Input:
+        """Return one send for two: texts joined by a blank line, then other parts; id and metadata of the later."""
+        first, second = self.message, later.message
+        texts = [p.text for m in (first, second) for p in m.parts if p.type == "text"]
+        others = [p.to_wire() for m in (first, second) for p in m.parts if p.type != "text"]
+        parts: list[JsonValue] = [{"type": "text", "text": "\n\n".join(texts)}] if texts else []
+        message = second.to_wire() | {"parts": parts + others}
+        return replace(
+            later,
+            row=replace(later.row, payload=later.row.payload | {"message": message}),
+            submissions=self.submissions + later.submissions,
+        )
+
+
+def _short(input_: Input) -> str:
+    payload = input_.row.payload or {}
+    if input_.kind == "send":
+        text = input_.message.text
+    elif input_.kind == "action":
+        text = str(payload.get("action", {}).get("type", ""))
+    else:
+        text = ""
+    text = " ".join(text.split())
+    return text if len(text) <= SHORT else text[: SHORT - 1] + "…"
+
+
+def user_message(
+    value: str | UIMessage | Mapping[str, Any] | Iterable[Any],
+    *,
+    files: Iterable[Any] = (),
+    metadata: JsonValue = None,
+    new_id: NewId,
+) -> UIMessage:
+    """Make the user message of a `send`.
+
+    Args:
+        value: Text, a message, its wire dict (the id may be left out), or a list of parts.
+        files: Paths, `(name, bytes)` pairs, or file parts.
+        metadata: The message's metadata; replaces that of a given message.
+        new_id: Makes the id where none is given.
+
+    Raises:
+        InputError: No text and no part, another role, or something that is no message.
+        MessageTooLargeError: More than 16,000,000 bytes.
+        MessageValidationError: A part that is not valid.
+    """
+    if isinstance(value, UIMessage):
+        wire = value.to_wire()
+    elif isinstance(value, str):
+        wire = {"parts": [{"type": "text", "text": value}] if value.strip() else []}
+    elif isinstance(value, Mapping):
+        if "parts" not in value and "type" in value:
+            raise InputError("send() takes text, a message or a list of parts; put a single part into a list")
+        wire = dict(value)
+    elif isinstance(value, Iterable):
+        wire = {"parts": [_as_wire(part) for part in value]}
+    else:
+        raise InputError(f"send() takes text, a message or a list of parts, not {type(value).__name__}")
+    role = wire.get("role", "user")
+    if role != "user":
+        raise InputError(f"send() takes a message of the user, not of role {role!r}; use set_messages() for others")
+    wire["role"] = "user"
+    wire["parts"] = [_as_wire(p) for p in wire.get("parts", ())] + [file_part(f) for f in files]
+    if metadata is not None:
+        wire["metadata"] = metadata
+    if not wire["parts"]:
+        raise InputError("nothing to send: the message has no text and no part")
+    if all(p.get("type") == "text" and not str(p.get("text", "")).strip() for p in wire["parts"]):
+        raise InputError("nothing to send: the text is empty")
+    if not wire.get("id"):
+        wire["id"] = new_id("msg")
+    message = UIMessage.from_wire(wire)
+    size = _json.size(message.to_wire())
+    if size > MAX_MESSAGE_BYTES:
+        raise MessageTooLargeError(
+            f"the message has {size:,} bytes, the limit is {MAX_MESSAGE_BYTES:,}; send a smaller file or a link"
+        )
+    return message
+
+
+def _as_wire(part: Any) -> dict[str, Any]:
+    if isinstance(part, Mapping):
+        return dict(part)
+    if hasattr(part, "to_wire"):
+        wire: dict[str, Any] = part.to_wire()
+        return wire
+    raise InputError(f"a part is a wire dict or a part object, not {type(part).__name__}")
+
+
+def file_part(file: Any) -> dict[str, Any]:
+    """Return the file part of a path, a `(name, bytes)` pair or a file part.
+
+    Raises:
+        InputError: It can't be read, or is none of these.
+    """
+    if isinstance(file, Mapping) or hasattr(file, "to_wire"):
+        return _as_wire(file)
+    if isinstance(file, tuple) and len(file) == 2 and isinstance(file[1], bytes):
+        name, data = str(file[0]), file[1]
+    elif isinstance(file, str | Path):
+        name = Path(file).name
+        try:
+            data = Path(file).read_bytes()
+        except OSError as error:
+            raise InputError(f"the file {name!r} can't be read: {error.strerror or type(error).__name__}") from error
+    else:
+        raise InputError(f"a file is a path, a (name, bytes) pair or a file part, not {type(file).__name__}")
+    media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    url = f"data:{media_type};base64,{base64.b64encode(data).decode('ascii')}"
+    return {"type": "file", "mediaType": media_type, "filename": name, "url": url}

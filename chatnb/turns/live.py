@@ -1,0 +1,233 @@
+"""The message that a turn writes: every chunk is checked, folded, logged and shown here, in this order.
+
+The emission rules of spec/messages.md, section 7 that concern the frame of a turn live here too: `start` comes with the
+first chunk, open blocks are ended, calls that were begun and not finished are settled.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+from .._killpoint import kill_point
+from ..errors import ChatBusyError
+from ..messages import Chunk, Fold, FoldChange, UIMessage, check_emittable
+from ..store.port import WriteTx
+
+FLUSH_SECONDS = 0.05
+FLUSH_BYTES = 4096
+CALL_ENDS = frozenset(
+    {
+        "tool-approval-request",
+        "tool-input-error",
+        "tool-output-available",
+        "tool-output-denied",
+        "tool-output-error",
+    }
+)
+
+
+class Surroundings(Protocol):
+    """What a live message needs of the engine."""
+
+    def write(self, *, durable: bool = True) -> AbstractContextManager[WriteTx]:
+        """Open a transaction of this chat."""
+
+    def schedule(self, seconds: float, function: Callable[[], None]) -> Callable[[], None]:
+        """Call a function on the loop later; return what cancels it."""
+
+    def show(self, change: FoldChange | None, chunk: Chunk, message_id: str) -> None:
+        """Publish one chunk to views and submissions."""
+
+    def broken(self, error: Exception) -> None:
+        """The log can't be written; the turn has to end."""
+
+
+class LiveMessage:
+    """One message while its turn writes it.
+
+    Args:
+        around: The engine's side.
+        turn_id: Names the chunk log.
+        message_id: The response's id, from its first chunk to the store.
+        message: The message that is continued, or None.
+        first_seq: Number of the first chunk in the log.
+    """
+
+    def __init__(
+        self,
+        around: Surroundings,
+        turn_id: str,
+        message_id: str,
+        message: UIMessage | None = None,
+        *,
+        first_seq: int = 0,
+        started: bool = False,
+    ) -> None:
+        self._around = around
+        self._turn_id = turn_id
+        self.message_id = message_id
+        self._fold = Fold(message, id=message_id, strict=False)
+        self._lock = threading.Lock()
+        self._seq = first_seq
+        self._batch: list[Chunk] = []
+        self._batch_bytes = 0
+        self._cancel_flush: Callable[[], None] | None = None
+        self._tx: WriteTx | None = None
+        self._held: list[Chunk | Callable[[UIMessage], UIMessage]] = []
+        self.is_started = started
+        self.is_step_open = False
+        self.is_closed = False
+        self.has_shown = False
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    @property
+    def message(self) -> UIMessage:
+        """The message as it is now; thread-safe."""
+        with self._lock:
+            return self._fold.message
+
+    @property
+    def has_content(self) -> bool:
+        """There is a part beyond the marks of steps."""
+        return any(part.type != "step-start" for part in self.message.parts)
+
+    # --- sending ------------------------------------------------------------------------------------------------
+
+    def emit(self, chunk: Chunk) -> None:
+        """Check, fold, log and show one chunk. Inside `write()` it waits for the commit.
+
+        Raises:
+            MessageValidationError: chatnb does not send such a chunk; nothing happened.
+            ChatBusyError: The stream is closed.
+        """
+        if self.is_closed:
+            raise ChatBusyError("the turn's stream is closed")
+        check_emittable(chunk)
+        if not self.is_started:
+            if chunk["type"] == "start":
+                self.is_started = True
+            else:
+                self.emit({"type": "start", "messageId": self.message_id})
+        if self._tx is not None:
+            self._held.append(chunk)
+        else:
+            self._accept(chunk)
+
+    def _accept(self, chunk: Chunk, *, logged: bool = False) -> None:
+        with self._lock:
+            change = self._fold.feed(chunk, validated=True)
+        kind = chunk["type"]
+        if kind == "start-step":
+            self.is_step_open = True
+        elif kind == "finish-step":
+            self.is_step_open = False
+        if not logged and chunk.get("transient") is not True:
+            self._log(chunk)
+        if change is not None and kind not in ("start", "start-step"):
+            self.has_shown = True
+        self._around.show(change, chunk, self.message_id)
+
+    def edit(self, change: Callable[[UIMessage], UIMessage]) -> None:
+        """Replace the message by an edit that is no chunk; inside `write()` only."""
+        if self._tx is None:
+            raise AssertionError("an edit of the live message belongs into a transaction")
+        self._held.append(change)
+
+    def replace(self, message: UIMessage) -> None:
+        """Go on with another message under the same id."""
+        with self._lock:
+            self._fold = Fold(message, id=self.message_id, strict=False)
+
+    # --- the log ------------------------------------------------------------------------------------------------
+
+    def _log(self, chunk: Chunk) -> None:
+        self._batch.append(chunk)
+        delta = chunk.get("delta") or chunk.get("inputTextDelta")
+        self._batch_bytes += 64 + len(delta) if isinstance(delta, str) else 256
+        kill_point("chunk.buffered")
+        if self._batch_bytes >= FLUSH_BYTES:
+            self._flush_quietly()
+        elif self._cancel_flush is None:
+            self._cancel_flush = self._around.schedule(FLUSH_SECONDS, self._flush_quietly)
+
+    def _flush_quietly(self) -> None:
+        try:
+            self.flush()
+        except Exception as error:  # noqa: BLE001 - whatever the store raises ends the turn
+            self._around.broken(error)
+
+    def flush(self, *, durable: bool = False) -> None:
+        """Commit the open batch.
+
+        Raises:
+            StoreError: It can't be written; the batch is kept.
+        """
+        if not self._batch:
+            return
+        with self._around.write(durable=durable) as tx:
+            count = self._put_batch(tx)
+        self._forget_batch(count)
+        kill_point("chunk.flushed")
+
+    def _put_batch(self, tx: WriteTx) -> int:
+        if self._batch:
+            tx.add_chunks(self._turn_id, self._seq, self._batch)
+        return len(self._batch)
+
+    def _forget_batch(self, count: int) -> None:
+        self._seq += count
+        self._batch = self._batch[count:]
+        self._batch_bytes = 0
+        if self._cancel_flush is not None:
+            self._cancel_flush()
+            self._cancel_flush = None
+
+    @contextmanager
+    def write(self) -> Iterator[WriteTx]:
+        """Open one durable transaction; the open batch and what is emitted inside go with it, and show after it."""
+        if self._tx is not None:
+            raise AssertionError("transactions of a turn do not nest")
+        before = list(self._batch)
+        try:
+            with self._around.write(durable=True) as tx:
+                self._tx = tx
+                yield tx
+                self._batch.extend(h for h in self._held if isinstance(h, dict) and h.get("transient") is not True)
+                count = self._put_batch(tx)
+        except BaseException:
+            self._batch, self._held = before, []
+            raise
+        finally:
+            self._tx = None
+        self._forget_batch(count)
+        held, self._held = self._held, []
+        for item in held:
+            if isinstance(item, dict):
+                self._accept(item, logged=True)
+            else:
+                self.replace(item(self.message))
+
+    # --- endings ------------------------------------------------------------------------------------------------
+
+    def end_blocks(self) -> None:
+        """End every open text and reasoning block."""
+        for block in self._fold.open_text:
+            self.emit({"type": "text-end", "id": block})
+        for block in self._fold.open_reasoning:
+            self.emit({"type": "reasoning-end", "id": block})
+
+    def end_step(self) -> None:
+        """Send finish-step if a step is open."""
+        if self.is_step_open:
+            self.emit({"type": "finish-step"})
+
+    def close(self) -> None:
+        """Take no more chunks."""
+        self.is_closed = True
+        if self._cancel_flush is not None:
+            self._cancel_flush()
+            self._cancel_flush = None

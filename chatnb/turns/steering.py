@@ -1,0 +1,121 @@
+"""Steering: sends that arrive while a turn runs are taken into that turn (spec/turns.md, section 8)."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..errors import StoreError
+from ..messages import Chunk, UIMessage
+from .engine_base import log
+from .hooks import is_async
+from .inputs import Input
+
+if TYPE_CHECKING:
+    from .engine import ChatEngine
+    from .turn_run import TurnRun
+
+
+@dataclass(frozen=True, kw_only=True)
+class SteeringBatch:
+    """What the steering callbacks are asked about."""
+
+    messages: tuple[UIMessage, ...]
+    step: int
+    turn_number: int
+    client_data: Any
+
+
+def accept_steering(engine: ChatEngine, input_: Input) -> bool:
+    """Take a send into the list of steering messages; False when it has to queue."""
+    steering = engine.definition.steering
+    turn = engine.turn
+    if steering is None or turn is None or input_.kind != "send" or turn.state not in ("starting", "running"):
+        return False
+    if len(engine.queue) or any(part.type != "text" for part in input_.message.parts):
+        return False
+    engine.steering.append(input_)
+    if steering.on_received is not None:
+        engine.runtime.spawn(
+            _told(engine, steering.on_received, _batch(turn, [input_])), name=f"steering of {engine.chat_id}"
+        )
+    engine.queue_changed()
+    return True
+
+
+def _batch(run: TurnRun, inputs: list[Input]) -> SteeringBatch:
+    return SteeringBatch(
+        messages=tuple(i.message for i in inputs),
+        step=run.step,
+        turn_number=run.number,
+        client_data=run.client_data,
+    )
+
+
+async def steer(engine: ChatEngine, run: TurnRun) -> list[Chunk]:
+    """Ask once for the whole list; if the answer is yes, send it as parts and let its submissions share the outcome."""
+    steering = run.definition.steering
+    if steering is None or not engine.steering:
+        return []
+    batch = list(engine.steering)
+    try:
+        wanted = await _call(engine, steering.should_inject, _batch(run, batch))
+    except Exception:
+        log.exception("chat %s: should_inject failed; the messages wait", engine.chat_id)
+        return []
+    if not wanted:
+        return []
+    texts = [i.message.text for i in batch]
+    if steering.prepare is not None:
+        try:
+            prepared = await _call(engine, steering.prepare, _batch(run, batch))
+            if isinstance(prepared, list | tuple) and len(prepared) == len(batch):
+                texts = [p if isinstance(p, str) else p.text for p in prepared]
+        except Exception:
+            log.exception("chat %s: prepare of steering failed; the messages go in as they are", engine.chat_id)
+    sent: list[Chunk] = []
+    for input_, text in zip(batch, texts, strict=True):
+        chunk: Chunk = {
+            "type": "data-steering-message",
+            "id": input_.message.id,
+            "data": {"id": input_.message.id, "text": text},
+        }
+        run.live.emit(chunk)
+        sent.append(chunk)
+        run.input.submissions.extend(input_.submissions)
+        run.steered.append(input_)
+        engine.steering.remove(input_)
+    run.live.flush(durable=True)
+    engine.queue_changed()
+    if steering.on_injected is not None:
+        await _told(engine, steering.on_injected, _batch(run, batch))
+    return sent
+
+
+def leftover_sends(engine: ChatEngine) -> list[Input]:
+    """Return the steering messages that no boundary took: they form the next turn, each its own message."""
+    left, engine.steering[:] = list(engine.steering), []
+    if not left:
+        return []
+    last = left[-1]
+    last.superseded = [*left[:-1]]
+    for former in left[:-1]:
+        last.submissions = [*former.submissions, *last.submissions]
+    return [last]
+
+
+async def _call(engine: ChatEngine, function: Any, batch: SteeringBatch) -> Any:
+    if is_async(function):
+        return await function(batch)
+    result = await engine.runtime.in_worker(engine.chat_id, function, batch)
+    return await result if inspect.isawaitable(result) else result
+
+
+async def _told(engine: ChatEngine, function: Any, batch: SteeringBatch) -> None:
+    try:
+        await _call(engine, function, batch)
+    except StoreError:
+        raise
+    except Exception:
+        log.exception("chat %s: a steering callback failed", engine.chat_id)

@@ -1,0 +1,268 @@
+"""The steps of a turn: one model call and its batch of calls each (spec/turns.md, section 6)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .._json import JsonValue
+from .._killpoint import kill_point
+from ..errors import ActionError, MessageError, ModelStreamError
+from ..messages import Chunk, UIMessage, to_model_messages
+from ..models import ActionSpec, ModelRequest, StepEnd, resolve_model, stream_step
+from .failure import StageError, Stopped
+from .io import Announced, CallsEnd
+from .turn import EmittedChunk
+from .view import complete_view, with_images
+
+if TYPE_CHECKING:
+    from .turn_run import TurnRun
+
+MODEL_CHUNKS = frozenset(
+    {
+        "file",
+        "reasoning-delta",
+        "reasoning-end",
+        "reasoning-start",
+        "source-document",
+        "source-url",
+        "text-delta",
+        "text-end",
+        "text-start",
+        "tool-input-available",
+        "tool-input-delta",
+        "tool-input-error",
+        "tool-input-start",
+        "tool-output-available",
+        "tool-output-error",
+    }
+)
+
+
+class Steps:
+    """One run of `stream_text`: asks the model, runs what it calls, asks again."""
+
+    def __init__(
+        self,
+        run: TurnRun,
+        *,
+        messages: Sequence[Mapping[str, JsonValue]] | None,
+        model: Any,
+        instructions: str | None,
+        actions: Sequence[Any] | None,
+        max_steps: int | None,
+        settings: Mapping[str, Any],
+    ) -> None:
+        self._run = run
+        definition = run.definition
+        self._view = list(messages) if messages is not None else None
+        self._model = definition.model if model is None else resolve_model(model)
+        self._instructions = run.instructions if instructions is None else instructions
+        offered = definition.catalog.agent_tools()
+        if actions is not None:
+            wanted = {a if isinstance(a, str) else a.name for a in actions}
+            offered = [a for a in offered if a.name in wanted]
+        self._specs = tuple(
+            ActionSpec(a.name, a.description, a.input_schema) for a in offered
+        ) + tuple(
+            ActionSpec(t["name"], t.get("description", ""), t.get("parameters") or {"type": "object"})
+            for t in run.client_tools
+        )
+        self._max_steps = definition.max_steps if max_steps is None else max_steps
+        self._settings = {**definition.settings, **settings}
+        self._images: dict[str, list[JsonValue]] = {}
+
+    async def chunks(self) -> AsyncIterator[Chunk]:
+        """Yield the chunks of all steps; those that have been sent already as `EmittedChunk`."""
+        run = self._run
+        base = len(run.live.message.parts)
+        made = 0
+        while True:
+            run.step += 1
+            made += 1
+            request = self._request(base)
+            run.requests.append(request)
+            yield {"type": "start-step"}
+            kill_point("model.before_call")
+            step = StepStream(run, {spec.name for spec in self._specs})
+            async for chunk in step.chunks(self._model, request):
+                yield chunk
+            for chunk in step.unfinished():
+                yield chunk
+            run.finish_reason = step.end.finish_reason
+            run.step_usages.append(step.end.usage)
+            run.raise_if_stopped()
+            kill_point("tool.input")
+            ended = await self._run_calls(step.announced)
+            for sent in run.take_site_chunks():
+                yield EmittedChunk(sent)
+            run.raise_if_stopped()
+            self._images.update(ended.images or {})
+            yield {"type": "finish-step"}
+            kill_point("step.between")
+            called = step.called
+            waiting = run.has_waiting_calls()
+            if ended.breaker is not None:
+                code, text = ended.breaker
+                raise StageError("calls", ActionError(text, code=code), code)
+            if ended.awaiting or waiting:
+                run.awaiting = True
+                return
+            if not called or ended.ends_turn:
+                return
+            if made >= self._max_steps:
+                run.finish_reason = "tool-calls"
+                return
+            for sent in await run.step_boundary():
+                yield EmittedChunk(sent)
+
+    async def _run_calls(self, announced: list[Announced]) -> CallsEnd:
+        run = self._run
+        if not announced:
+            return CallsEnd()
+        for call in announced:
+            run.ensure_part(call)
+        run.in_calls = True
+        try:
+            return await run.site.run_calls(run, announced)
+        finally:
+            run.in_calls = False
+
+    def _request(self, base: int) -> ModelRequest:
+        run = self._run
+        view = list(run.view if self._view is None else self._view)
+        live = run.live.message
+        fresh = live.parts[base:]
+        if fresh:
+            tail = UIMessage.from_wire({"id": live.id or "live", "role": "assistant", "parts": []})
+            tail = run.with_parts(tail, fresh)
+            view += to_model_messages([tail], convert_data=run.definition.convert_data)
+        view = with_images(view, self._images)
+        view += run.injected_view()
+        view = complete_view(view, getattr(self._model, "continuation", "user-message"))
+        return ModelRequest(
+            messages=tuple(view),
+            instructions=self._instructions,
+            actions=self._specs,
+            settings=self._settings,
+            variables=run.variables(),
+            chat_id=run.engine.chat_id,
+            turn_number=run.number,
+            step=run.step,
+            stash=run.keep_model_stash,
+            sleep=run.clock.sleep,
+        )
+
+
+class StepStream:
+    """The model's chunks of one step, checked and completed."""
+
+    def __init__(self, run: TurnRun, known: set[str]) -> None:
+        self._run = run
+        self._known = known
+        self._text: dict[str, str] = {}
+        self._begun: dict[str, str] = {}
+        self._buffers: dict[str, list[str]] = {}
+        self._ended = False
+        self.end = StepEnd("other")
+        self.announced: list[Announced] = []
+        self.called = False
+
+    async def chunks(self, model: Any, request: ModelRequest) -> AsyncIterator[Chunk]:
+        """Yield the step's chunks.
+
+        Raises:
+            StageError: The model failed, or yields what a model must not (stage `model`).
+        """
+        stream = stream_step(model, request)
+        try:
+            async for item in stream:
+                self._run.alive()
+                if item is None:
+                    continue
+                if isinstance(item, StepEnd):
+                    self.end, self._ended = item, True
+                    continue
+                for chunk in self._admit(item):
+                    yield chunk
+        except (StageError, Stopped, asyncio.CancelledError, GeneratorExit):
+            raise
+        except MessageError as error:
+            raise StageError("model", error) from error
+        except Exception as error:
+            raise StageError("model", error) from error
+        finally:
+            await _close(stream)
+        if not self._ended:
+            error = ModelStreamError("The model's stream ended without its end.", kind="incomplete")
+            raise StageError("model", error)
+
+    def _admit(self, chunk: Chunk) -> list[Chunk]:
+        kind = chunk.get("type") if isinstance(chunk, dict) else None
+        if not isinstance(kind, str):
+            raise StageError("model", TypeError(f"a model yields chunks, not {type(chunk).__name__}"))
+        if kind.startswith("data-"):
+            return [chunk]
+        if kind not in MODEL_CHUNKS:
+            raise StageError("model", MessageError(f"a model can't send a chunk of type {kind!r}"))
+        if kind in ("text-start", "reasoning-start"):
+            self._text[chunk["id"]] = "text-end" if kind == "text-start" else "reasoning-end"
+        elif kind in ("text-end", "reasoning-end"):
+            self._text.pop(chunk.get("id", ""), None)
+        elif kind == "tool-input-start":
+            self._begun[chunk["toolCallId"]] = chunk["toolName"]
+            self._buffers[chunk["toolCallId"]] = []
+        elif kind == "tool-input-delta":
+            self._buffers.setdefault(chunk["toolCallId"], []).append(chunk["inputTextDelta"])
+        elif kind == "tool-input-error":
+            self._begun.pop(chunk["toolCallId"], None)
+            self.called = True
+        elif kind == "tool-input-available":
+            return self._available(chunk)
+        return [chunk]
+
+    def _available(self, chunk: Chunk) -> list[Chunk]:
+        call_id, name = chunk["toolCallId"], chunk["toolName"]
+        before: list[Chunk] = []
+        if call_id not in self._begun:
+            before = [{"type": "tool-input-start", "toolCallId": call_id, "toolName": name}]
+        self._begun.pop(call_id, None)
+        self.called = True
+        if chunk.get("providerExecuted"):
+            self.called = False
+            return [chunk]
+        if name not in self._known:
+            refusal: Chunk = {
+                "type": "tool-input-error",
+                "toolCallId": call_id,
+                "toolName": name,
+                "input": chunk["input"],
+                "errorText": f"There is no action called {name}. Known actions: {', '.join(sorted(self._known)) or 'none'}.",
+            }
+            return [*before, refusal]
+        if name not in self._run.client_tool_names:
+            self.announced.append(Announced(tool_call_id=call_id, name=name, input=chunk["input"]))
+        return [*before, chunk]
+
+    def unfinished(self) -> list[Chunk]:
+        """Return what ends the blocks and inputs that the model left open."""
+        ends: list[Chunk] = [{"type": end, "id": block} for block, end in self._text.items()]
+        for call_id, name in self._begun.items():
+            self.called = True
+            ends.append(
+                {
+                    "type": "tool-input-error",
+                    "toolCallId": call_id,
+                    "toolName": name,
+                    "input": "".join(self._buffers.get(call_id, ())),
+                    "errorText": "The call was not said in full, so it was not run.",
+                }
+            )
+        return ends
+
+
+async def _close(stream: Any) -> None:
+    close = getattr(stream, "aclose", None)
+    if close is not None:
+        await close()

@@ -1,0 +1,82 @@
+"""The model's view of a chat: pure functions of model messages (spec/recovery.md, section 6; actions.md, 9.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .._json import JsonValue
+
+GO_ON = (
+    "Your reply was interrupted. Go on exactly where it stopped. Repeat nothing and do not mention the interruption."
+)
+
+
+def complete_view(view: list[dict[str, JsonValue]], continuation: str) -> list[dict[str, JsonValue]]:
+    """Make a request that would end on the assistant acceptable to the model.
+
+    Args:
+        view: Model messages.
+        continuation: `"prefill"`: the partial answer stays last, trailing white space cut. Else an ephemeral user
+            message asks to go on; it is in no history.
+    """
+    if not view or view[-1]["role"] != "assistant":
+        return view
+    if continuation != "prefill":
+        return [*view, {"role": "user", "content": [{"type": "text", "text": GO_ON}]}]
+    last = dict(view[-1])
+    content = [dict(item) for item in last["content"]]
+    while content and content[-1].get("type") == "text":
+        text = content[-1]["text"].rstrip()
+        if text:
+            content[-1]["text"] = text
+            break
+        content.pop()
+    if not content:
+        return view[:-1]
+    last["content"] = content
+    return [*view[:-1], last]
+
+
+def with_images(
+    view: Sequence[dict[str, JsonValue]], images: Mapping[str, Sequence[JsonValue]]
+) -> list[dict[str, JsonValue]]:
+    """Put images behind the text of the results they belong to, for this turn's requests alone."""
+    if not images:
+        return list(view)
+    return [_message_with_images(message, images) for message in view]
+
+
+def _message_with_images(
+    message: dict[str, JsonValue], images: Mapping[str, Sequence[JsonValue]]
+) -> dict[str, JsonValue]:
+    if message["role"] != "tool":
+        return message
+    content: list[Any] = []
+    for item in message["content"]:
+        found = images.get(item.get("toolCallId", "")) if item.get("type") == "tool-result" else None
+        if not found or item["output"].get("type") not in ("text", "json"):
+            content.append(item)
+            continue
+        content.append({**item, "output": {"type": "content", "value": [_text_of(item["output"]), *found]}})
+    return {**message, "content": content}
+
+
+def _text_of(output: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    from .. import _json
+
+    value = output["value"]
+    return {"type": "text", "text": value if isinstance(value, str) else _json.dumps(value)}
+
+
+def injected_messages(rows: Sequence[JsonValue]) -> list[dict[str, JsonValue]]:
+    """Return injected context as model messages, in order."""
+    view: list[dict[str, JsonValue]] = []
+    for messages in rows:
+        for message in messages:
+            role, text = message["role"], message["content"]
+            if role == "system":
+                view.append({"role": "system", "content": text})
+            else:
+                view.append({"role": "user", "content": [{"type": "text", "text": text}]})
+    return view
