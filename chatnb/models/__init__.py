@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from chatnb.models.network import forbid_network, is_network_forbidden
     from chatnb.models.offline import OfflineModel
     from chatnb.models.port import (
+        EPHEMERAL_OPTIONS,
         ActionSpec,
         Chunk,
         Continuation,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         ModelRequest,
         StepEnd,
         StepItem,
+        is_ephemeral,
     )
     from chatnb.models.pydantic_ai import PydanticAIModel
     from chatnb.models.recorded import RecordedModel
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from chatnb.models.usage import Usage, sum_usage
 
 _HOMES = {
+    "EPHEMERAL_OPTIONS": "port",
     "ActionSpec": "port",
     "AnthropicModel": "anthropic_model",
     "Chunk": "port",
@@ -52,6 +55,7 @@ _HOMES = {
     "Usage": "usage",
     "anthropic_messages": "anthropic_messages",
     "forbid_network": "network",
+    "is_ephemeral": "port",
     "is_network_forbidden": "network",
     "resolve_model": "resolve",
     "stream_step": "stream_step",
@@ -59,6 +63,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "EPHEMERAL_OPTIONS",
     "ActionSpec",
     "AnthropicModel",
     "Chunk",
@@ -77,6 +82,7 @@ __all__ = [
     "Usage",
     "anthropic_messages",
     "forbid_network",
+    "is_ephemeral",
     "is_network_forbidden",
     "resolve_model",
     "stream_step",

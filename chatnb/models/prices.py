@@ -64,7 +64,7 @@ PRICES: tuple[Price, ...] = (
 
 
 def read_prices(prices: Mapping[str, Any] | Sequence[Price] | None) -> tuple[Price, ...]:
-    """Put a person's own prices in front of the table.
+    """Read a person's own prices, which go before the table's.
 
     Args:
         prices: A `Price` list, or a mapping from a name's beginning to a `Price`, to four numbers in the order input,
@@ -74,13 +74,10 @@ def read_prices(prices: Mapping[str, Any] | Sequence[Price] | None) -> tuple[Pri
         ConfigError: Anything else.
     """
     if prices is None:
-        return PRICES
+        return ()
     if isinstance(prices, Mapping):
-        own = tuple(_read_price(str(prefix), value) for prefix, value in prices.items())
-    else:
-        own = tuple(_read_price("", value) for value in prices)
-    taken = {price.prefix for price in own}
-    return (*own, *(price for price in PRICES if price.prefix not in taken))
+        return tuple(_read_price(str(prefix), value) for prefix, value in prices.items())
+    return tuple(_read_price("", value) for value in prices)
 
 
 def _read_price(prefix: str, value: Any) -> Price:
@@ -98,13 +95,16 @@ def _read_price(prefix: str, value: Any) -> Price:
     )
 
 
-def find_price(name: str, prices: Sequence[Price] = PRICES) -> Price | None:
-    """The row with the longest prefix of a model's name, or None."""
-    found = [price for price in prices if name.startswith(price.prefix)]
-    return max(found, key=lambda price: len(price.prefix), default=None)
+def find_price(name: str, own: Sequence[Price] = ()) -> Price | None:
+    """The row with the longest prefix of a model's name, among one's own prices first, or None."""
+    for table in (own, PRICES):
+        found = [price for price in table if name.startswith(price.prefix)]
+        if found:
+            return max(found, key=lambda price: len(price.prefix))
+    return None
 
 
-def with_cost(usage: Usage, name: str, prices: Sequence[Price] = PRICES) -> Usage:
+def with_cost(usage: Usage, name: str, prices: Sequence[Price] = ()) -> Usage:
     """The usage with its cost, which stays None if the model's price is not known."""
     price = find_price(name, prices)
     if price is None or usage.input_tokens is None or usage.output_tokens is None:

@@ -98,7 +98,8 @@ class RecordedModel:
             return
         if self.model is None or self.mode == "replay":
             raise RecordingDriftError(
-                f"{self.path.name} has no request {number} for this chat: the recording ends before it. {self._advice()}"
+                f"{self.path.name} ends before request {number} of this chat, so there is nothing to replay. "
+                f"{self._advice()}"
             )
         items: list[tuple[float, StepItem]] = []
         began = time.monotonic()
@@ -124,7 +125,7 @@ class RecordedModel:
         return chat, entry, entry.number if entry is not None else index + 1
 
     def _assign(self, form: dict[str, Any]) -> int:
-        """Pair a chat with a recorded one: the first that begins like it, else the first that is left, else a new one."""
+        """Pair a chat with a recorded one: one that begins like it, else the first that is left, else a new one."""
         left = sorted(self._replayable - set(self._chats.values())) if self.mode != "record" else []
         first = {chat: next(entry for entry in self._entries if entry.chat == chat) for chat in left}
         equal = [chat for chat in left if first_difference(first[chat].request, form) is None]

@@ -54,12 +54,12 @@ def read_recording(path: Path) -> tuple[str | None, list[Entry]]:
         RecordingFormatError: The file is no recording, or one of a newer version. It is not changed.
     """
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = path.read_text("utf-8").removesuffix("\n").split("\n")
     except FileNotFoundError:
         return None, []
     except (OSError, UnicodeDecodeError) as error:
         raise RecordingFormatError(f"{path.name} can't be read as a recording. It was not changed.") from error
-    if not lines:
+    if lines == [""]:
         return None, []
     head = _line(path, lines[0])
     if head.get("format") != FORMAT:
@@ -188,7 +188,7 @@ def _item_out(item: StepItem) -> Any:
 
 def _item_in(item: Any) -> StepItem:
     if not isinstance(item, dict) or "end" not in item:
-        return item  # type: ignore[no-any-return]
+        return item
     usage = item["end"].get("usage")
     known = {name: usage.get(wire) for wire, name in _USAGE_FIELDS.items()} if usage is not None else None
     return StepEnd(item["end"]["finishReason"], Usage(**known) if known is not None else None)

@@ -68,11 +68,13 @@ class FakeAnthropic:
         self.stopping = threading.Event()
         self._server: ThreadingHTTPServer | None = None
         self._thread: threading.Thread | None = None
+        self._url: str | None = None
 
     def __enter__(self) -> Self:
         handler = type("Handler", (_Handler,), {"owner": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
+        self._url = f"http://127.0.0.1:{self._server.server_address[1]}"
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.02,), name="fake-anthropic", daemon=True
         )
@@ -90,9 +92,9 @@ class FakeAnthropic:
     @property
     def url(self) -> str:
         """The server's address."""
-        if self._server is None:
-            raise ConfigError("FakeAnthropic runs inside its `with` block only.")
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        if self._url is None:
+            raise ConfigError("FakeAnthropic has an address from its `with` block on.")
+        return self._url
 
     def next_id(self) -> str:
         """An id for a response."""

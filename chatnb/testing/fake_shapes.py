@@ -79,7 +79,7 @@ def _check_fields(value: Any, fields: _Fields, path: str) -> Refusal | None:
     for name in value:
         if name not in required and name not in optional:
             return refuse("R2", f"{_join(path, str(name))}: Extra inputs are not permitted")
-        if name in _TEXTS and not isinstance(value[name], str):
+        if path and name in _TEXTS and not isinstance(value[name], str):
             return refuse("R2", f"{_join(path, str(name))}: Input should be a valid string")
     return _check_mark(value.get(_CACHE), _join(path, _CACHE))
 
