@@ -134,9 +134,12 @@ class SqliteDatabase(Database):
     def _prepare(self, connection: Connection, is_new: bool) -> None:
         if is_new:
             self._file.chmod(0o600)
-            # In this order: the first write fixes auto_vacuum, and both must be in the file before there is a log.
+            # In this order, since the first write fixes auto_vacuum; before there is a log, so that both are in the file;
+            # and in one transaction, so that no other opener sees a file that is not ours yet.
+            connection.exec_driver_sql("BEGIN")
             connection.exec_driver_sql("PRAGMA auto_vacuum=INCREMENTAL")
             connection.exec_driver_sql(f"PRAGMA application_id={APPLICATION_ID}")
+            connection.commit()
         if not migrate.needs_migration(connection, self.place, self._migrations):
             if not self.read_only:
                 self._use_wal(connection)

@@ -50,6 +50,8 @@ def race(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-d
         ours, theirs = SPAWN.Pipe()
         process = SPAWN.Process(target=racer, args=(str(path), number, theirs))
         process.start()
+        # So that a racer which dies ends the test instead of leaving it waiting.
+        theirs.close()
         pipes.append(ours)
         processes.append(process)
 
