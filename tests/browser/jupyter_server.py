@@ -48,6 +48,10 @@ class JupyterServer:
             RuntimeError: It ended, or did not answer in a minute; the text holds the end of its log.
         """
         self.files.mkdir(parents=True)
+        settings = self._folder / "jupyterlab_settings_dir" / "@jupyterlab" / "apputils-extension"
+        settings.mkdir(parents=True)
+        # Else a question about news stands in the corner of every picture.
+        (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}', "utf-8")
         port = _free_port()
         self.url = f"http://127.0.0.1:{port}"
         command = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ def effect(**values):
         file.write(_json.dumps(values) + "\\n")
 """
 _CURRENT = "window.jupyterapp.shell.currentWidget"
+_FAILED = "cell => cell.model.outputs?.toJSON().some(output => output.output_type === 'error')"
 
 
 class NotebookPage:
@@ -95,15 +97,22 @@ class NotebookPage:
 
     # --- cells ---
 
-    def run_all(self, *, wait: bool = True) -> None:
-        """Runs all cells, and waits until the last has ended."""
+    def run_all(self) -> None:
+        """Runs all cells and waits until the last has ended.
+
+        Raises:
+            AssertionError: A cell failed.
+        """
         self._command("notebook:run-all-cells")
-        if wait:
-            for index in range(self._count_of_cells()):
-                self.wait_for_cell(index)
+        for index in range(self._count_of_cells()):
+            self.wait_for_cell(index)
 
     def run_cell(self, index: int, *, wait: bool = True) -> None:
-        """Runs the cell at an index, counted from 0."""
+        """Runs the cell at an index, counted from 0.
+
+        Raises:
+            AssertionError: It was waited for, and failed.
+        """
         self.page.evaluate(
             f"""index => {{
                 const notebook = {_CURRENT}.content;
@@ -119,17 +128,27 @@ class NotebookPage:
             self.wait_for_cell(index)
 
     def wait_for_cell(self, index: int, *, timeout: float = CELL_MILLISECONDS) -> None:
-        """Waits until a cell has ended; Markdown cells have at once."""
+        """Waits until a cell has ended; Markdown cells have at once.
+
+        Raises:
+            AssertionError: A cell failed, this one or one before it.
+        """
         self.page.wait_for_function(
             f"""index => {{
-                const cell = {_CURRENT}.content.widgets[index];
-                if (cell.model.type !== 'code') return true;
+                const cells = {_CURRENT}.content.widgets;
+                const cell = cells[index];
+                if (cell.model.type !== 'code' || cells.some({_FAILED})) return true;
                 const count = cell.model.executionCount;
                 return count != null && !cell.node.querySelector('.jp-InputPrompt')?.textContent.includes('*');
             }}""",
             arg=index,
             timeout=timeout,
         )
+        traceback = self.page.evaluate(
+            f"""() => {_CURRENT}.content.widgets.slice(0, {index + 1}).filter({_FAILED})
+                .flatMap(cell => cell.model.outputs.toJSON()).find(output => output.traceback)?.traceback.join("\\n")"""
+        )
+        assert traceback is None, re.sub(r"\x1b\[[\d;]*m", "", traceback)
 
     def cell(self, index: int) -> Locator:
         """The cell at an index, as the page shows it."""
