@@ -23,7 +23,7 @@ from .audit import CallPlace, audit_call
 from .catalog import Catalog
 from .context import ActionContext
 from .definition import Action
-from .effects import CallScope, inside
+from .effects import inside
 from .environment import CallEnvironment
 from .exposure import is_exposed
 from .failures import CallFailure, failure, failure_of
@@ -31,7 +31,7 @@ from .identity import Identity
 from .ports import AuditRow, Books, GrantRow, Site
 from .prepare import PreparedCall, prepare_call
 from .progress import Show
-from .run import CallRun, Record, Runner
+from .run import CallRun, Record, Runner, scope_of
 from .settled import Settled
 
 OpenBooks = Callable[[], AbstractContextManager[Books]]
@@ -289,20 +289,6 @@ class Dispatcher:
         grant, _ = self.road.ask(prepared, place)
         by = place.identity.id if place.identity is not None else None
         return replace(grant, state="consumed", decided_at=self._clock.now(), decided_by=by)
-
-
-def scope_of(action: Action, place: CallPlace, environment: CallEnvironment) -> CallScope:
-    """Return the scope of a dispatched call: it is nobody's nested call."""
-    return CallScope(
-        action.name,
-        site=place.site,
-        identity=place.identity,
-        chat_id=place.chat_id,
-        turn_id=place.turn_id,
-        tool_call_id=place.tool_call_id,
-        environment=environment,
-        is_dispatched=True,
-    )
 
 
 def _add(row: AuditRow | None) -> Callable[[Books], None]:

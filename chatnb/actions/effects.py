@@ -48,7 +48,7 @@ class CallScope:
         self.tool_call_id = tool_call_id
         self.environment = environment
         self.parent = parent
-        self.is_dispatched = is_dispatched or (parent is not None and parent.is_dispatched)
+        self.is_dispatched: bool = is_dispatched or (parent is not None and parent.is_dispatched)
         self.resources: dict[str, None] = {}
         self._own = False
         self._nested = False

@@ -124,6 +124,7 @@ class CallEnvironment:
         publish_change: Told of each `Change`, on the runtime, after it is committed.
         accepts_images: The model takes images.
         tracer: Opens a span for each call.
+        client_data: The chat's client data, parsed, for sites that bring none of their own.
     """
 
     identity: Identity | None = None
@@ -137,3 +138,4 @@ class CallEnvironment:
     publish_change: Callable[[Change], None] = _ignore
     accepts_images: bool = False
     tracer: Tracer | None = None
+    client_data: JsonValue = None

@@ -58,7 +58,7 @@ _TRANSFORMS = frozenset(["function-plain", "function-wrap", "function-before", "
 
 def advertised_output(adapter: TypeAdapter[Any]) -> Schema:
     """Return the output schema that MCP clients see: a list root becomes `{"items": [...]}`, `oneOf` `anyOf`."""
-    schema = _any_of(adapter.json_schema(mode="serialization"))
+    schema: Schema = _any_of(adapter.json_schema(mode="serialization"))
     if _root(schema).get("type") != "array":
         return schema
     defs = schema.pop("$defs", None)

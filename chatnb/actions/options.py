@@ -76,8 +76,11 @@ class Options:
         """The HTTP route, or None."""
         if self.http is False:
             return None
-        given = {"method": self.http} if isinstance(self.http, str) else self.http
-        given = given if isinstance(given, Mapping) else {}
+        given: Mapping[str, Any] = {}
+        if isinstance(self.http, str):
+            given = {"method": self.http}
+        elif isinstance(self.http, Mapping):
+            given = self.http
         return HttpRoute(
             cast(Verb, str(given.get("method", "POST")).upper()),
             given.get("path", f"/actions/{self.name}"),

@@ -37,7 +37,7 @@ def make_portable(schema: Schema) -> Schema:
     """Return the portable form of a JSON schema; the argument is not changed."""
     defs = schema.get("$defs", {})
     walker = _Walker(defs)
-    root = walker.walk({key: value for key, value in schema.items() if key not in ("$defs", "title")})
+    root: Schema = walker.walk({key: value for key, value in schema.items() if key not in ("$defs", "title")})
     kept = walker.kept_definitions()
     if kept:
         root["$defs"] = kept

@@ -11,8 +11,8 @@ import contextvars
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from .._clock import Clock
@@ -20,11 +20,12 @@ from .._ids import NewId
 from .._json import JsonValue
 from .._killpoint import kill_point
 from .._ports import Calls, FunctionCall, FunctionResult, Phase, Span
-from ..errors import ForbiddenError, StoreError
+from ..errors import ForbiddenError
 from .attempt import Attempt, Ended, NotEnteredError
 from .audit import CallPlace, audit_call
 from .change import Change
 from .context import ActionContext, Cancellation
+from .definition import Action
 from .effects import CallScope, inside
 from .environment import CallEnvironment, CapturedCall, ChildRun
 from .failures import CallFailure, failure, failure_of
@@ -107,16 +108,7 @@ class Runner:
     async def _run(self, run: CallRun) -> Settled:
         started = self._clock.monotonic()
         action, place = run.prepared.action, run.place
-        scope = CallScope(
-            action.name,
-            site=place.site,
-            identity=place.identity,
-            chat_id=place.chat_id,
-            turn_id=place.turn_id,
-            tool_call_id=place.tool_call_id,
-            environment=self._environment,
-            is_dispatched=True,
-        )
+        scope = scope_of(action, place, self._environment)
         captured = self._capture(run)
         reporter = CallReporter(
             scope, asyncio.get_running_loop(), run.show, captured=captured, children=self._environment.children
@@ -304,6 +296,7 @@ class Runner:
             outputs=outputs,
             duration_ms=round((self._clock.monotonic() - started) * 1000),
             row_id=ended.row.id if ended.row is not None else None,
+            is_detached=ended.is_late,
         )
         change = self._change(run, scope, settled)
         self.record(settled, self._rows(run, settled, ended, change), run.record)
@@ -380,10 +373,22 @@ class Runner:
         return self._environment.tracer.span(f"action {run.prepared.action.name}", site=run.place.site)
 
 
-def end_row(row: CallRow, settled: Settled, *, is_late: bool, now: Any) -> CallRow:
-    """Return a ledger row as it is at the call's end; `unknown` while its handler still runs."""
-    from dataclasses import replace
+def scope_of(action: Action, place: CallPlace, environment: CallEnvironment) -> CallScope:
+    """Return the scope of a dispatched call: it is nobody's nested call."""
+    return CallScope(
+        action.name,
+        site=place.site,
+        identity=place.identity,
+        chat_id=place.chat_id,
+        turn_id=place.turn_id,
+        tool_call_id=place.tool_call_id,
+        environment=environment,
+        is_dispatched=True,
+    )
 
+
+def end_row(row: CallRow, settled: Settled, *, is_late: bool, now: datetime) -> CallRow:
+    """Return a ledger row as it is at the call's end; `unknown` while its handler still runs."""
     is_text = isinstance(settled.output, str)
     return replace(
         row,
@@ -422,6 +427,3 @@ def _watch_stop(
     watch = asyncio.create_task(stop.wait())
     watch.add_done_callback(passed)
     return watch
-
-
-__all__ = ["CallRun", "NotEnteredError", "Record", "Runner", "StoreError", "WriteRows", "end_row"]

@@ -29,6 +29,7 @@ class Settled:
         ends_turn: No further step follows: a successful `ends_turn` call, or a `StopTurn`.
         outputs: What the call has shown: text, figures, the result's bundle.
         row_id: Its row in the calls ledger.
+        is_detached: Its handler was left running.
     """
 
     status: Literal["success", "error", "denied"]
@@ -45,6 +46,7 @@ class Settled:
     outputs: tuple[JsonValue, ...] = ()
     duration_ms: int = 0
     row_id: str | None = None
+    is_detached: bool = False
 
     @property
     def is_success(self) -> bool:

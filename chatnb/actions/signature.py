@@ -26,6 +26,7 @@ _EMPTY = inspect.Parameter.empty
 _NOT_PLAIN_CORE = frozenset(
     ["set", "frozenset", "bytes", "decimal", "uuid", "timedelta", "time", "url", "multi-host-url", "complex"]
 )
+_CALLED: tuple[Any, ...] = (Callable, Iterator, AsyncIterator, Awaitable)
 _NOT_PLAIN_TYPES = (PurePath, Decimal, UUID, bytes, set, frozenset)
 
 
@@ -233,7 +234,7 @@ def _is_callable_type(kind: type[Any]) -> bool:
     """Tell whether a class only says that something can be called, awaited or run through."""
     if kind.__module__ == "types":
         return True
-    return kind.__module__ == "collections.abc" and issubclass(kind, Callable | Iterator | AsyncIterator | Awaitable)
+    return kind.__module__ == "collections.abc" and any(issubclass(kind, abstract) for abstract in _CALLED)
 
 
 def _field_infos(annotation: Any) -> list[FieldInfo]:

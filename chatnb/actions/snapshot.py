@@ -210,7 +210,7 @@ def _rebuild(node: Record) -> Any:
     if issubclass(node.type, BaseModel):
         put(made, "__dict__", values)
         put(made, "__pydantic_fields_set__", set(node.fields_set or ()))
-        extras = {} if node.type.model_config.get("extra") == "allow" else None
+        extras: dict[str, Any] | None = {} if node.type.model_config.get("extra") == "allow" else None
         put(made, "__pydantic_extra__", extras if node.extras is None else thaw(node.extras))
         put(made, "__pydantic_private__", None)
         return made
