@@ -136,15 +136,16 @@ class Composition:
 
     def seams(self, agent: Agent, chat: Chat) -> dict[str, Any]:
         """Return what a definition needs of the composition."""
+
         def make_site(run: Any) -> Any:
             from .turns.agent_site import AgentSite
 
-            environment = self.environment(agent, chat, client_data=run.client_data)
+            environment = self.environment(agent, chat)
             return AgentSite(agent.catalog, environment)
 
         return {"make_site": make_site}
 
-    def environment(self, agent: Agent, chat: Chat, *, client_data: Any = None) -> CallEnvironment:
+    def environment(self, agent: Agent, chat: Chat) -> CallEnvironment:
         """Return what the calls of a chat get of it."""
         return CallEnvironment(
             identity=find_identity(agent.identity, host=self.host.kind),
@@ -153,7 +154,7 @@ class Composition:
             approval_ttl=agent._approval_ttl,
             publish_change=chat._publish_change,
             accepts_images=bool(getattr(agent.model, "accepts_images", False)),
-            client_data=client_data,
+            tracer=self.tracer,
             **chat._kernel_seams(),
         )
 
@@ -181,7 +182,7 @@ class OtelTracer:
     """Spans of the OpenTelemetry API; they go nowhere without an SDK."""
 
     @contextmanager
-    def span(self, name: str, /, **attributes: str | int | float | bool) -> Iterator[Span]:
+    def span(self, name: str, /, **attributes: str | float | bool) -> Iterator[Span]:
         """Open a span around a block."""
         from opentelemetry import trace
 
@@ -196,7 +197,7 @@ class OtelSpan:
         self._span = span
         self._failed = False
 
-    def set(self, name: str, value: str | int | float | bool) -> None:
+    def set(self, name: str, value: str | float | bool) -> None:
         """Add an attribute."""
         self._span.set_attribute(name, value)
 
@@ -259,4 +260,3 @@ def _models_of(schema: Any) -> list[Any]:
 
 def _place(store: Store) -> str:
     return f"{store.url}#{id(store)}" if store.in_memory else store.url
-

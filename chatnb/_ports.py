@@ -30,7 +30,7 @@ class FunctionCall:
             entered and the exception is the result's error.
         on_phase: Told, on the runtime's loop, when the call waits, when the kernel is found busy (after 300 ms), and
             when the function runs.
-        stop: When set, the call is stopped: dropped if queued; cancelled or interrupted if running; abandoned 2 s later.
+        stop: When set, the call is stopped: dropped if queued; cancelled or interrupted if running; left after 2 s.
         scope: Wraps the function on the thread where it runs: output capture and context variables.
     """
 
@@ -100,7 +100,7 @@ class OnInterrupted(Protocol):
 class Span(Protocol):
     """One traced piece of work."""
 
-    def set(self, name: str, value: str | int | float | bool) -> None:
+    def set(self, name: str, value: str | float | bool) -> None:
         """Add an attribute."""
 
     def fail(self, message: str) -> None:
@@ -110,5 +110,5 @@ class Span(Protocol):
 class Tracer(Protocol):
     """Traces work as spans (spec/turns.md, section 8)."""
 
-    def span(self, name: str, /, **attributes: str | int | float | bool) -> AbstractContextManager[Span]:
+    def span(self, name: str, /, **attributes: str | float | bool) -> AbstractContextManager[Span]:
         """Open a span around a block."""

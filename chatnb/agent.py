@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from ._clock import SystemClock
@@ -152,9 +152,7 @@ class Agent:
             chat = composition.find(store, id)
             if chat is None:
                 me = this_process()
-                owner = Owner(
-                    host=me.host, pid=me.pid, start=me.start, kernel_id=host.kernel_id, label=host.label
-                )
+                owner = Owner(host=me.host, pid=me.pid, start=me.start, kernel_id=host.kernel_id, label=host.label)
                 chat = composition.open(self, store, id, owner, take_over=take_over)
             chat._bind(self, client_data)
             return chat

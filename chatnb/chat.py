@@ -6,7 +6,7 @@ import asyncio
 import concurrent.futures
 import contextvars
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from . import _json
 from ._json import JsonValue
@@ -152,7 +152,7 @@ class Chat:
     @property
     def has_pending_interaction(self) -> bool:
         """A call waits for a person."""
-        return bool(self.pending)
+        return len(self.pending) > 0
 
     @property
     def is_closed(self) -> bool:
@@ -327,9 +327,7 @@ class Chat:
     ) -> Submission:
         """Give the output of a client-side call."""
         value = _as_json(output, "the output")
-        return self._decide(
-            Decision(kind="output", id=tool_call_id, output=value, continue_=continue_), origin=_origin
-        )
+        return self._decide(Decision(kind="output", id=tool_call_id, output=value, continue_=continue_), origin=_origin)
 
     def add_tool_error(
         self, tool_call_id: str, text: str, *, continue_: bool = True, _origin: str = "chat"
@@ -368,7 +366,7 @@ class Chat:
         Returns:
             False on timeout, and at once when only a person can go on.
         """
-        return await self._on_runtime(lambda: self._engine.stable(timeout))
+        return bool(await self._on_runtime(lambda: self._engine.stable(timeout)))
 
     async def _on_runtime(self, make: Callable[[], Awaitable[Any]]) -> Any:
         if self._runtime.on_loop():
@@ -500,9 +498,7 @@ class Chat:
         stored_body = _as_json(dict(body), "body") if body is not None else None
 
         def admit() -> None:
-            row = engine.new_row(
-                kind, payload, body=stored_body, client_data=_json_or_none(data), client_tools=tools
-            )
+            row = engine.new_row(kind, payload, body=stored_body, client_data=_json_or_none(data), client_tools=tools)
             engine.admit(Input(row, [submission], origin=origin, context=context, client_data=data, live=live))
 
         if runtime.on_loop():
@@ -519,7 +515,7 @@ class Chat:
         return submission
 
     def _publish_change(self, change: Change) -> None:
-        self._engine.publish(Update(kind="change", data=change.to_wire()))
+        self._engine.publish(Update(kind="change", data=change.to_json()))
         for observer in (*self._observers, *self.agent._observers):
             self._runtime.notify(observer, change)
 
@@ -532,7 +528,7 @@ class PendingCalls(tuple[Pending, ...]):
 
     __slots__ = ()
 
-    def __new__(cls, items: Iterable[Pending] = ()) -> PendingCalls:
+    def __new__(cls, items: Iterable[Pending] = ()) -> Self:
         return super().__new__(cls, tuple(items))
 
     def _repr_html_(self) -> str:
@@ -566,5 +562,3 @@ def _json_or_none(value: Any) -> JsonValue:
         return _as_json(value, "the value")
     except InputError:
         return None
-
-

@@ -4,8 +4,10 @@ Nothing here is ever destroyed: an edit moves the head or adds a branch (spec/tu
 memory on frozen messages; what has to be stored comes out as a `TreeEdit`, which `turns/` writes and then commits.
 """
 
-from .api import Backend, History, ResolvedCall, ToolCall
+from .api import Backend, History
 from .calls import (
+    ResolvedCall,
+    ToolCall,
     has_something_to_answer,
     is_settled,
     new_tool_results,

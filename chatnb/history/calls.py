@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from .._json import JsonValue
-from ..messages import ToolPart, UIMessage, is_tool_part, settle_call
+from ..messages import TextPart, ToolPart, UIMessage, is_tool_part, settle_call
 
 SETTLED = frozenset({"output-available", "output-error", "output-denied"})
 RESOLVED = frozenset({"output-available", "output-error"})
@@ -50,9 +50,7 @@ def pending_calls(messages: Sequence[UIMessage]) -> list[ToolCall]:
     last = next((m for m in reversed(messages) if m.role == "assistant"), None)
     if last is None:
         return []
-    return [
-        ToolCall(p.tool_call_id, p.tool_name, last.id) for p in calls_of(last) if p.state == "input-available"
-    ]
+    return [ToolCall(p.tool_call_id, p.tool_name, last.id) for p in calls_of(last) if p.state == "input-available"]
 
 
 def waiting_calls(message: UIMessage) -> list[ToolPart]:
@@ -108,7 +106,7 @@ def has_something_to_answer(messages: Sequence[UIMessage]) -> bool:
             settled = False
         elif is_tool_part(part):
             settled = settled or is_settled(part)
-        elif part.type == "text" and part.text:
+        elif isinstance(part, TextPart) and part.text:
             settled = False
     return settled
 

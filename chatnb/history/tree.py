@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from .._json import JsonValue
 from ..messages import UIMessage
@@ -306,7 +307,7 @@ class Tree:
 
     def _plan_shown(self, edit: TreeEdit, path: Sequence[str]) -> None:
         fresh = {node.node_id for node, _ in edit.nodes}
-        for parent, child in zip(path, path[1:], strict=False):
+        for parent, child in pairwise(path):
             if parent in fresh or self._nodes[parent].shown_child != child:
                 edit.shown[parent] = child
 

@@ -11,14 +11,15 @@ from dataclasses import replace
 
 from ..errors import MessageError
 from ..history import is_settled, settle_open_calls
-from ..messages import Fold, UIMessage, is_tool_part, replace_parts, validate_part
+from ..messages import Fold, Part, ReasoningPart, TextPart, UIMessage, is_tool_part, replace_parts, validate_part
 from ..store.port import OpenedChat
-from ..store.records import InputRow, TurnRow
+from ..store.records import InputRow, InputState, TurnRow
 from ..turns import ChatEngine, Input, Submission, TurnError
 from .records import Interruption
 
 log = logging.getLogger("chatnb")
 
+WAITING: tuple[InputState, ...] = ("waiting",)
 UNKNOWN = "The call was interrupted; whether it took effect is unknown. It was not run again."
 
 
@@ -31,7 +32,7 @@ def scan(engine: ChatEngine, opened: OpenedChat) -> None:
         engine.error = TurnError(str(terminal.get("stage")), str(terminal.get("text")), None, terminal.get("code"))
     for row in engine.store.load_turns(engine.chat_id, ("queued", "starting", "running", "finishing", "interrupted")):
         _take_up(engine, row)
-    for waiting in engine.store.load_inputs(engine.chat_id, ("waiting",)):
+    for waiting in engine.store.load_inputs(engine.chat_id, WAITING):
         requeue(engine, waiting)
     engine.runtime.post(engine.kick)
 
@@ -56,9 +57,9 @@ def rebuild(engine: ChatEngine, row: TurnRow) -> UIMessage | None:
 
 def close_parts(message: UIMessage) -> UIMessage:
     """Mark text and reasoning that was cut off as done."""
-    parts = []
+    parts: list[Part] = []
     for part in message.parts:
-        if part.type in ("text", "reasoning") and part.state == "streaming":
+        if isinstance(part, TextPart | ReasoningPart) and part.state == "streaming":
             part = validate_part({**part.to_wire(), "state": "done"})
         parts.append(part)
     return replace_parts(message, tuple(parts))
@@ -70,9 +71,7 @@ def _take_up(engine: ChatEngine, row: TurnRow) -> None:
     waiting = False
     if partial is not None:
         partial = close_parts(partial)
-        waiting = any(
-            is_tool_part(p) and p.state == "approval-requested" and not is_settled(p) for p in partial.parts
-        )
+        waiting = any(is_tool_part(p) and p.state == "approval-requested" and not is_settled(p) for p in partial.parts)
         if not waiting:
             partial = settle_open_calls(partial, UNKNOWN)
     in_place: dict[str, UIMessage] = {}

@@ -13,11 +13,11 @@ from .._composition import Composition
 from .._ids import Kind
 from ..agent import Agent
 from ..chat import Chat
-from ..messages import Chunk
 from ..models import ModelRequest, StepItem, resolve_model
 from ..runtime import InlineRuntime
 from ..store import Owner, Store, memory_store
 from ..turns import ClientTool, Update
+from ..turns.wire import WireChunk
 from .clock import Clock, settle
 
 __all__ = ["MockChat", "RecordedSpan", "mock_chat"]
@@ -37,7 +37,7 @@ class RecordedSpan:
     attributes: dict[str, Any] = field(default_factory=dict)
     error: str | None = None
 
-    def set(self, name: str, value: str | int | float | bool) -> None:
+    def set(self, name: str, value: str | float | bool) -> None:
         """Add an attribute."""
         self.attributes[name] = value
 
@@ -56,7 +56,7 @@ class RecordingTracer:
         self._open: contextvars.ContextVar[str | None] = contextvars.ContextVar("chatnb_test_span", default=None)
 
     @contextmanager
-    def span(self, name: str, /, **attributes: str | int | float | bool) -> Iterator[RecordedSpan]:
+    def span(self, name: str, /, **attributes: str | float | bool) -> Iterator[RecordedSpan]:
         """Open a span around a block."""
         made = RecordedSpan(name, self._open.get(), dict(attributes))
         self.spans.append(made)
@@ -120,7 +120,7 @@ class MockChat:
     ids: CountingIds
     client_tools: Sequence[ClientTool] = ()
     hooks: list[tuple[str, Any]] = field(default_factory=list)
-    chunks: list[Chunk] = field(default_factory=list)
+    chunks: list[WireChunk] = field(default_factory=list)
     requests: list[ModelRequest] = field(default_factory=list)
     updates: list[Update] = field(default_factory=list)
     tracer: RecordingTracer = field(default_factory=RecordingTracer)
@@ -135,9 +135,7 @@ class MockChat:
 
     def _open(self) -> None:
         self.runtime = InlineRuntime(asyncio.get_running_loop(), clock=self.clock)
-        composition = Composition(
-            self.runtime, self.runtime.host, self.clock, self.ids, self.tracer, beat=False
-        )
+        composition = Composition(self.runtime, self.runtime.host, self.clock, self.ids, self.tracer, beat=False)
         owner = Owner(
             host="mock", pid=1000 + self.restarts, start=str(self.restarts), kernel_id=f"kernel-{self.restarts}"
         )

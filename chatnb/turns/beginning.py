@@ -208,9 +208,7 @@ async def _call_starting_hooks(run: TurnRun) -> None:
         await engine.fire(
             run,
             "on_chat_start",
-            lambda: ChatStartEvent(
-                ui_messages=engine.tree.messages, send_part=run.write_part, **engine.common(run)
-            ),
+            lambda: ChatStartEvent(ui_messages=engine.tree.messages, send_part=run.write_part, **engine.common(run)),
         )
         run.raise_if_stopped()
     await engine.fire(

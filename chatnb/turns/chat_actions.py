@@ -1,4 +1,4 @@
-"""Chat actions: typed commands that edit the history and cost no turn, unless they answer (spec/turns.md, section 5)."""
+"""Chat actions: typed commands that edit the history; they cost no turn unless they answer (spec/turns.md, 5)."""
 
 from __future__ import annotations
 
@@ -139,7 +139,10 @@ async def _apply_own(run: ActionRun, action: Any, *, stored: bool) -> bool:
     def make_event() -> ActionEvent:
         made.append(
             ActionEvent(
-                action=action, ui_messages=engine.tree.messages, send_part=None, **engine.common(run)  # type: ignore[arg-type]
+                action=action,
+                ui_messages=engine.tree.messages,
+                send_part=None,
+                **engine.common(run),  # type: ignore[arg-type]
             )
         )
         return made[-1]
@@ -151,7 +154,7 @@ async def _apply_own(run: ActionRun, action: Any, *, stored: bool) -> bool:
     if result is not None and result is not made[-1].request:
         raise StageError(
             "action",
-            TypeError(f"on_action returns nothing or its own event.turn(), not {type(result).__name__}; nothing changed"),
+            TypeError(f"on_action returns nothing or its own event.turn(), not {type(result).__name__}"),
         )
     kill_point("edit.before")
     pending = checkpoint.take()

@@ -18,7 +18,7 @@ from .hooks import is_async
 from .records import TurnError
 
 if TYPE_CHECKING:
-    from .engine import ChatEngine
+    from .engine_services import EngineServices
     from .turn_run import TurnRun
 
 SUMMARIZE = (
@@ -42,14 +42,15 @@ class CompactionEvent:
     client_data: Any
 
 
-def overlays_of(engine: ChatEngine) -> list[OverlayRow]:
+def overlays_of(engine: EngineServices) -> list[OverlayRow]:
     """Return the chat's compactions, oldest first."""
     if engine.overlays is None:
         engine.overlays = engine.store.load_overlays(engine.chat_id)
-    return engine.overlays
+    overlays: list[OverlayRow] = engine.overlays
+    return overlays
 
 
-def compacted_view(engine: ChatEngine, messages: Sequence[UIMessage]) -> list[dict[str, JsonValue]]:
+def compacted_view(engine: EngineServices, messages: Sequence[UIMessage]) -> list[dict[str, JsonValue]]:
     """Return the model's view of a chain: the newest overlay that fits, then the rest."""
     convert = engine.definition.convert_data
     if engine.definition.repair is not None:
@@ -78,7 +79,7 @@ def _after_step(message: UIMessage, step: int) -> UIMessage | None:
     return replace_parts(message, message.parts[starts[step] :])
 
 
-async def compact_between_turns(engine: ChatEngine, run: TurnRun) -> None:
+async def compact_between_turns(engine: EngineServices, run: TurnRun) -> None:
     """Compact after a completed turn if the agent's policy asks for it. Failures are logged and shown, no more."""
     compaction = run.definition.compaction
     usage = sum_usage(run.step_usages)
@@ -99,7 +100,7 @@ async def compact_between_turns(engine: ChatEngine, run: TurnRun) -> None:
     try:
         if not await _call(engine, compaction.should_compact, event):
             return
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - a user's code may raise anything; it is logged
         _note_failure(engine, error)
         return
     part_id = engine.new_id("block")
@@ -115,7 +116,7 @@ async def compact_between_turns(engine: ChatEngine, run: TurnRun) -> None:
         overlays_of(engine).append(row)
         if spent is not None:
             run.step_usages.append(spent)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - a user's code may raise anything; it is logged
         _tell(run, part_id, "failed")
         _note_failure(engine, error)
         return
@@ -136,12 +137,12 @@ def _tell(run: TurnRun, part_id: str, status: str) -> None:
     run.live.emit({"type": "data-compaction", "id": part_id, "data": {"status": status}, "transient": True})
 
 
-def _note_failure(engine: ChatEngine, error: Exception) -> None:
+def _note_failure(engine: EngineServices, error: Exception) -> None:
     log.error("chat %s: compaction failed", engine.chat_id, exc_info=error)
     engine.compaction_error = TurnError.of("compaction", error)
 
 
-async def _summary(engine: ChatEngine, run: TurnRun, event: CompactionEvent) -> tuple[str, Usage | None]:
+async def _summary(engine: EngineServices, run: TurnRun, event: CompactionEvent) -> tuple[str, Usage | None]:
     compaction = run.definition.compaction
     if compaction is not None and compaction.summarize is not None:
         text = await _call(engine, compaction.summarize, event)
@@ -165,7 +166,7 @@ async def _summary(engine: ChatEngine, run: TurnRun, event: CompactionEvent) -> 
     return "".join(pieces), usage
 
 
-async def _call(engine: ChatEngine, function: Any, event: CompactionEvent) -> Any:
+async def _call(engine: EngineServices, function: Any, event: CompactionEvent) -> Any:
     if is_async(function):
         return await function(event)
     result = await engine.runtime.in_worker(engine.chat_id, function, event)

@@ -49,4 +49,5 @@ def _one(item: Any) -> JsonValue:
 
 
 def _expected(value: Any) -> str:
-    return f"inject() takes text, (role, content) pairs with role system or user, or messages, not {type(value).__name__}"
+    kind = type(value).__name__
+    return f"inject() takes text, (role, content) pairs with role system or user, or messages, not {kind}"

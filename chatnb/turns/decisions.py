@@ -22,7 +22,8 @@ from .records import Outcome, Pending
 from .submission import Submission
 
 if TYPE_CHECKING:
-    from .engine import ChatEngine
+    from .engine_edits import EngineEdits
+    from .engine_services import EngineServices
     from .turn_run import TurnRun
 
 DecisionKind = Literal["approve", "reject", "output", "error"]
@@ -62,7 +63,7 @@ class HeldDecision:
     new_hash: str | None = None
 
 
-def decide(engine: ChatEngine, submission: Submission, decision: Decision, origin: str, make_input: Any) -> None:
+def decide(engine: EngineEdits, submission: Submission, decision: Decision, origin: str, make_input: Any) -> None:
     """Apply one decision, or hold it while its message streams.
 
     Raises:
@@ -104,7 +105,7 @@ def decide(engine: ChatEngine, submission: Submission, decision: Decision, origi
         _apply(engine, held, row, grant, origin)
 
 
-def _find(engine: ChatEngine, decision: Decision) -> Pending | None:
+def _find(engine: EngineEdits, decision: Decision) -> Pending | None:
     wanted = ("approval",) if decision.kind == "approve" else ("approval", "client-tool")
     if decision.kind in ("output", "error"):
         wanted = ("client-tool",)
@@ -117,9 +118,7 @@ def _find(engine: ChatEngine, decision: Decision) -> Pending | None:
         if decision.id in (pending.id, pending.tool_call_id):
             if pending.kind in wanted:
                 return pending
-            raise PendingError(
-                f"{METHODS[decision.kind]} can't decide {decision.id!r}, which is a {pending.kind} call"
-            )
+            raise PendingError(f"{METHODS[decision.kind]} can't decide {decision.id!r}, which is a {pending.kind} call")
     if _was_asked(engine, decision.id):
         return None
     raise PendingError(f"this chat never asked {decision.id!r}. " + _pending_text(METHODS[decision.kind], candidates))
@@ -132,7 +131,7 @@ def _pending_text(method: str, candidates: list[Pending]) -> str:
     return f"{method} needs an id when not exactly one call is pending; pending: {listed}"
 
 
-def _was_asked(engine: ChatEngine, id: str) -> bool:
+def _was_asked(engine: EngineEdits, id: str) -> bool:
     for message in engine.shown_messages():
         for part in message.parts:
             if is_tool_part(part) and id in (part.tool_call_id, part.approval.id if part.approval else None):
@@ -140,14 +139,14 @@ def _was_asked(engine: ChatEngine, id: str) -> bool:
     return engine.store_knows_grant(id)
 
 
-def _check_expiry(engine: ChatEngine, target: Pending, grant: GrantRow) -> None:
+def _check_expiry(engine: EngineEdits, target: Pending, grant: GrantRow) -> None:
     if grant.expires_at is None or engine.clock.now() < grant.expires_at:
         return
     expire(engine, target, grant)
     raise ApprovalExpiredError(f"the approval of {target.action} has expired; the call is settled as denied")
 
 
-def expire(engine: ChatEngine, target: Pending, grant: GrantRow) -> None:
+def expire(engine: EngineEdits, target: Pending, grant: GrantRow) -> None:
     """Settle an ask that is too old: `output-denied`, reason `expired`."""
     node_id = engine.tree.on_chain(target.message_id)
     if node_id is None:
@@ -161,7 +160,7 @@ def expire(engine: ChatEngine, target: Pending, grant: GrantRow) -> None:
     engine.replace_message(node_id, fold.message)
 
 
-def _move_grant(engine: ChatEngine, tx: Any, held: HeldDecision, grant: GrantRow) -> bool:
+def _move_grant(engine: EngineEdits, tx: Any, held: HeldDecision, grant: GrantRow) -> bool:
     fields: dict[str, Any] = {
         "decided_at": engine.clock.now(),
         "decided_by": held.decision.decided_by,
@@ -173,7 +172,7 @@ def _move_grant(engine: ChatEngine, tx: Any, held: HeldDecision, grant: GrantRow
     return bool(tx.move_grant(grant.id, {"pending"}, to, **fields))
 
 
-def _hold(engine: ChatEngine, held: HeldDecision, row: InputRow, grant: GrantRow | None) -> None:
+def _hold(engine: EngineEdits, held: HeldDecision, row: InputRow, grant: GrantRow | None) -> None:
     """Write the decision down; the message's last write takes it up."""
     submission = held.submission
     with engine.write() as tx:
@@ -194,7 +193,7 @@ def _hold(engine: ChatEngine, held: HeldDecision, row: InputRow, grant: GrantRow
     engine.pending_changed()
 
 
-def _apply(engine: ChatEngine, held: HeldDecision, row: InputRow, grant: GrantRow | None, origin: str) -> None:
+def _apply(engine: EngineEdits, held: HeldDecision, row: InputRow, grant: GrantRow | None, origin: str) -> None:
     """Apply a decision to a message on the chain, and queue the continuation if it was the last (W8)."""
     submission = held.submission
     node_id = engine.tree.on_chain(held.target.message_id)
@@ -254,7 +253,7 @@ def _with_original(message: UIMessage, tool_call_id: str, original: JsonValue) -
     return message
 
 
-def lay_over(engine: ChatEngine, run: TurnRun, message: UIMessage) -> tuple[UIMessage, Input | None]:
+def lay_over(engine: EngineServices, run: TurnRun, message: UIMessage) -> tuple[UIMessage, Input | None]:
     """Lay the decisions that arrived while a message streamed over it; return it, and a continuation if one is due."""
     engine.applied_decisions = [held.input_id for held in engine.held_decisions.values()]
     if not engine.held_decisions:
@@ -274,7 +273,10 @@ def lay_over(engine: ChatEngine, run: TurnRun, message: UIMessage) -> tuple[UIMe
 
 
 def list_pending(
-    message: UIMessage, grants: Callable[[str], GrantRow | None], client_tools: frozenset[str], title: Callable[[str], str]
+    message: UIMessage,
+    grants: Callable[[str], GrantRow | None],
+    client_tools: frozenset[str],
+    title: Callable[[str], str],
 ) -> list[Pending]:
     """Return the calls of a message that wait for a person, in order."""
     found: list[Pending] = []

@@ -6,17 +6,18 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from .._killpoint import kill_point
 from .._json import JsonValue
+from .._killpoint import kill_point
 from ..errors import StoreError
 from ..history import is_settled
-from ..messages import Chunk, UIMessage, is_tool_part
+from ..messages import UIMessage, is_tool_part
 from ..models import sum_usage
 from .decisions import lay_over
 from .events import CompletionEvent
 from .failure import StageError
 from .moves import move_turn
 from .records import Outcome, TurnError
+from .wire import WireChunk
 
 if TYPE_CHECKING:
     from .turn_run import TurnRun
@@ -50,7 +51,7 @@ def settle_unfinished(run: TurnRun, text: str) -> None:
         if part.state == "input-available" and part.tool_name in run.client_tool_names:
             continue
         if part.state == "input-streaming":
-            chunk: Chunk = {
+            chunk: WireChunk = {
                 "type": "tool-input-error",
                 "toolCallId": part.tool_call_id,
                 "toolName": part.tool_name,
@@ -182,7 +183,7 @@ def _send_end(run: TurnRun, verdict: Verdict) -> None:
         run.live.emit({"type": "abort"})
     else:
         reason = finish_reason(run, verdict)
-        chunk: Chunk = {"type": "finish"}
+        chunk: WireChunk = {"type": "finish"}
         if reason is not None:
             chunk["finishReason"] = reason
         run.live.emit(chunk)

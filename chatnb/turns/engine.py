@@ -9,36 +9,26 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .._json import JsonValue
 from .._killpoint import kill_point
-from ..errors import ChatBusyError, ChatnbError, InputError, LeaseLostError, StoreError
+from ..errors import ChatnbError, InputError, LeaseLostError, StoreError
 from ..history import has_something_to_answer
-from ..messages import Chunk, UIMessage
-from ..models import Usage
-from ..store.records import InputKind, InputRow
-from .beginning import settle_list
+from ..messages import UIMessage
 from .chat_actions import is_clear, run_chat_action
-from .compaction import compact_between_turns, compacted_view
-from .decisions import Decision, decide
 from .engine_base import log
 from .engine_edits import EngineEdits
-from .ending import Verdict
-from .events import BootEvent, HookEvent, HydrateEvent
 from .failure import StageError
-from .history_backend import unknown_message
-from .hooks import Checkpoint, call_hook, current_checkpoint
+from .hooks import Checkpoint, call_hook, is_async
 from .inputs import Input
 from .records import Outcome, TurnError
-from .steering import accept_steering, leftover_sends, steer
+from .steering import accept_steering, leftover_sends
 from .submission import Submission
-from .usage import usage_to_json
 
 if TYPE_CHECKING:
-    from .turn_run import TurnRun
+    pass
 
 
 class ChatEngine(EngineEdits):
@@ -52,14 +42,6 @@ class ChatEngine(EngineEdits):
         self._timer: asyncio.Future[Any] | None = None
 
     # --- taking in ----------------------------------------------------------------------------------------------
-
-    def new_row(self, kind: InputKind, payload: JsonValue, **fields: Any) -> InputRow:
-        """Make an input's row with the next arrival number."""
-        row = InputRow(
-            id=self.new_id("input"), arrival=self.arrival, kind=kind, payload=payload, generation=self.generation, **fields
-        )
-        self.arrival += 1
-        return row
 
     def admit(self, input_: Input) -> None:
         """Write an input down, then put it in line (W1). A failed write settles it `error`, stage `input`."""
@@ -154,7 +136,7 @@ class ChatEngine(EngineEdits):
             outcome = await self._run(input_)
         except StoreError as failure:
             outcome = Outcome(status="error", error=TurnError.of("store", failure))
-        except Exception as failure:
+        except Exception as failure:  # noqa: BLE001 - a user's code may raise anything; it is logged
             log.exception("chat %s: an input failed", self.chat_id)
             outcome = Outcome(status="error", error=TurnError.of("run", failure))
         finally:
@@ -314,7 +296,7 @@ class ChatEngine(EngineEdits):
                 await self.runtime.in_worker(f"{self.chat_id}#deferred", work)
         except asyncio.CancelledError:
             raise
-        except Exception:
+        except Exception:  # noqa: BLE001 - a user's code may raise anything; it is logged
             log.exception("chat %s: deferred work failed", self.chat_id)
 
     def keep_stash(self, data: JsonValue) -> bool:

@@ -13,10 +13,10 @@ from .._clock import Clock
 from .._ids import NewId
 from .._json import JsonValue
 from .._ports import Tracer
-from ..actions.ports import GrantRow
+from ..actions.ports import GrantRow, GrantState
 from ..errors import LeaseLostError
 from ..history import History, Node, Tree, TreeEdit
-from ..messages import Chunk, FoldChange, UIMessage, as_message, is_tool_part
+from ..messages import FoldChange, UIMessage, as_message, is_tool_part
 from ..models import Usage
 from ..store.port import OpenedChat, Store, WriteTx
 from ..store.records import InjectedRow, NodeRow
@@ -27,6 +27,7 @@ from .definition import Definition
 from .history_backend import EngineHistory
 from .records import CallView, ChatState, ChatStatus, Pending, TurnError, Update, Waiting
 from .usage import usage_from_json, usage_to_json
+from .wire import WireChunk
 
 if TYPE_CHECKING:
     from .turn_run import TurnRun
@@ -279,7 +280,7 @@ class EngineBase:
         try:
             with self.store.write(self.chat_id, self.token, durable=durable) as tx:
                 wrapped = TurnTx(tx)
-                yield wrapped  # type: ignore[misc]
+                yield wrapped
         except LeaseLostError as lost:
             self.lease_lost(lost)
             raise
@@ -296,7 +297,7 @@ class EngineBase:
 
     def store_knows_grant(self, id: str) -> bool:
         """Tell whether this chat ever asked with this approval id or for this call."""
-        states = ("pending", "approved", "rejected", "superseded", "expired", "consumed")
+        states: tuple[GrantState, ...] = ("pending", "approved", "rejected", "superseded", "expired", "consumed")
         return any(id in (row.id, row.tool_call_id) for row in self.store.load_grants(self.chat_id, states))
 
     def put_edit(self, tx: WriteTx, edit: TreeEdit, *, redo: Sequence[str | None] | None = None) -> None:
@@ -306,7 +307,7 @@ class EngineBase:
             LeaseLostError: The head is not where it was left.
         """
         fresh = dict(self.unstored)
-        rows = [(row_of(node), message.to_wire()) for node, message in fresh.values()]
+        rows: list[tuple[NodeRow, JsonValue]] = [(row_of(node), message.to_wire()) for node, message in fresh.values()]
         for node, message in edit.nodes:
             wire = message.to_wire() if message is not None and node.content_id == node.node_id else None
             rows.append((row_of(node), wire))
@@ -355,7 +356,7 @@ class EngineBase:
         """Call a function on the loop later; return what cancels it."""
         return asyncio.get_running_loop().call_later(seconds, function).cancel
 
-    def show(self, change: FoldChange | None, chunk: Chunk, message_id: str) -> None:
+    def show(self, change: FoldChange | None, chunk: WireChunk, message_id: str) -> None:
         """Publish one chunk to views and submissions."""
         turn = self.turn
         if turn is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ..errors import ChatBusyError
 from ..messages import UIMessage
@@ -11,20 +10,11 @@ from .decisions import Decision, decide
 from .engine_services import EngineServices
 from .history_backend import unknown_message
 from .hooks import Checkpoint
-from .inputs import Input
 from .submission import Submission
 
 
 class EngineEdits(EngineServices):
     """The part of the engine that works for cells and views, outside the slot."""
-
-    def stop_submission(self, submission: Submission) -> None:
-        """Stop one input (`submission.stop()`), from any thread."""
-        raise NotImplementedError
-
-    def kick(self) -> None:
-        """Give the slot to the next input if it is free."""
-        raise NotImplementedError
 
     def set_from_cell(self, messages: list[UIMessage]) -> None:
         """Make a list the chain, from a cell.
@@ -76,21 +66,3 @@ class EngineEdits(EngineServices):
     def decide(self, submission: Submission, decision: Decision, origin: str) -> None:
         """Apply a person's decision; raises what its caller has to hear at once."""
         decide(self, submission, decision, origin, self.new_row)
-
-    def new_continuation(self, message_id: str, submissions: list[Submission], origin: str) -> Input:
-        """Make the continuation of a decided message; it inherits the body and client tools of the last turn."""
-        row = self.new_row(
-            "continuation", {"messageId": message_id}, body=self.last_body, client_tools=self.last_client_tools
-        )
-        waiting = submissions or [Submission(self.runtime, self.chat_id, self.stop_submission)]
-        return Input(row, waiting, origin=origin, client_data=self.last_client_data)
-
-    def queue_continuation(self, continuation: Input, *, kick: bool = True) -> None:
-        """Put a stored continuation in line."""
-        for submission in continuation.submissions:
-            submission._admit(continuation)
-        self.queue.put(continuation)
-        self.set_state(is_tool_continuation=True)
-        self.queue_changed()
-        if kick:
-            self.kick()

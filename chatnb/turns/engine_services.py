@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from .._json import JsonValue
 from ..errors import InputError
-from ..messages import Chunk, UIMessage
+from ..messages import UIMessage
 from ..models import Usage
-from ..store.records import InjectedRow
+from ..store.records import InjectedRow, InputKind, InputRow
 from .beginning import as_messages, settle_list
 from .compaction import compact_between_turns, compacted_view
-from .engine_base import EngineBase, log
 from .ending import Verdict
+from .engine_base import EngineBase, log
 from .events import BootEvent, HookEvent, HydrateEvent
 from .failure import StageError
 from .history_backend import unknown_message
@@ -22,7 +22,9 @@ from .hooks import Checkpoint, call_hook
 from .inputs import Input
 from .records import TurnError
 from .steering import steer
+from .submission import Submission
 from .usage import usage_to_json
+from .wire import WireChunk
 
 if TYPE_CHECKING:
     from .turn_run import TurnRun
@@ -38,9 +40,44 @@ class EngineServices(EngineBase):
         self.overlays: Any = None
         self._warned_about_hydrate = False
 
+    def stop_submission(self, submission: Submission) -> None:
+        """Stop one input (`submission.stop()`), from any thread."""
+        raise NotImplementedError
+
+    def kick(self) -> None:
+        """Give the slot to the next input if it is free."""
+        raise NotImplementedError
+
+    def new_row(self, kind: InputKind, payload: JsonValue, **fields: Any) -> InputRow:
+        """Make an input's row with the next arrival number."""
+        row = InputRow(
+            id=self.new_id("input"),
+            arrival=self.arrival,
+            kind=kind,
+            payload=payload,
+            generation=self.generation,
+            **fields,
+        )
+        self.arrival += 1
+        return row
+
+    def new_continuation(self, message_id: str, submissions: list[Submission], origin: str) -> Input:
+        """Make the continuation of a decided message; it inherits the body and client tools of the last turn."""
+        row = self.new_row(
+            "continuation", {"messageId": message_id}, body=self.last_body, client_tools=self.last_client_tools
+        )
+        waiting = submissions or [Submission(self.runtime, self.chat_id, self.stop_submission)]
+        return Input(row, waiting, origin=origin, client_data=self.last_client_data)
+
     def queue_continuation(self, continuation: Input, *, kick: bool = True) -> None:
         """Put a stored continuation in line."""
-        raise NotImplementedError
+        for submission in continuation.submissions:
+            submission._admit(continuation)
+        self.queue.put(continuation)
+        self.set_state(is_tool_continuation=True)
+        self.queue_changed()
+        if kick:
+            self.kick()
 
     def common(self, run: TurnRun) -> dict[str, Any]:
         """Return the fields that all events of a turn have."""
@@ -86,9 +123,7 @@ class EngineServices(EngineBase):
         self.note_hook(name, event)
         with self.tracer.span(f"hook {name}") as span:
             try:
-                result = await call_hook(
-                    self.runtime, hook, event, checkpoint=checkpoint, context=run.input.context
-                )
+                result = await call_hook(self.runtime, hook, event, checkpoint=checkpoint, context=run.input.context)
             except (asyncio.CancelledError, GeneratorExit):
                 raise
             except BaseException as error:
@@ -186,7 +221,7 @@ class EngineServices(EngineBase):
     def note_sign_of_life(self) -> None:
         """The model gave a sign of life."""
 
-    async def steer(self, run: TurnRun) -> list[Chunk]:
+    async def steer(self, run: TurnRun) -> list[WireChunk]:
         """Take steering messages into the turn at a step boundary."""
         return await steer(self, run)
 
@@ -213,9 +248,7 @@ class EngineServices(EngineBase):
         status = "error" if verdict.status == "error" else "ready"
         self.history_changed()
         error, self.compaction_error = verdict.error or self.compaction_error, None
-        self.set_state(
-            status=status, is_tool_continuation=self._continuation_waits(), is_recovering=False, error=error
-        )
+        self.set_state(status=status, is_tool_continuation=self._continuation_waits(), is_recovering=False, error=error)
         self.pending_changed()
 
     def _continuation_waits(self) -> bool:

@@ -14,7 +14,7 @@ from .. import _json
 from .._ids import NewId
 from .._json import JsonValue
 from ..errors import InputError, MessageTooLargeError
-from ..messages import UIMessage
+from ..messages import TextPart, UIMessage
 from ..store.records import InputRow
 from .records import Outcome, Waiting
 from .submission import Submission
@@ -70,7 +70,7 @@ class Input:
     def merged_with(self, later: Input) -> Input:
         """Return one send for two: texts joined by a blank line, then other parts; id and metadata of the later."""
         first, second = self.message, later.message
-        texts = [p.text for m in (first, second) for p in m.parts if p.type == "text"]
+        texts = [p.text for m in (first, second) for p in m.parts if isinstance(p, TextPart)]
         others = [p.to_wire() for m in (first, second) for p in m.parts if p.type != "text"]
         parts: list[JsonValue] = [{"type": "text", "text": "\n\n".join(texts)}] if texts else []
         message = second.to_wire() | {"parts": parts + others}

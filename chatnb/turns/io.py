@@ -13,8 +13,10 @@ from .._clock import Clock
 from .._ids import NewId
 from .._json import JsonValue
 from .._ports import Calls
-from ..messages import Chunk, UIMessage
+from ..messages import UIMessage
 from ..store.port import WriteTx
+from .records import CallPhase
+from .wire import WireChunk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,13 +34,22 @@ class TurnIO(Protocol):
     """A running turn, as the agent site uses it. All on the runtime's loop."""
 
     identity: TurnIdentity
-    clock: Clock
-    new_id: NewId
-    calls: Calls
     stop: asyncio.Event
     context: contextvars.Context
     client_data: JsonValue
     """Client data, parsed."""
+
+    @property
+    def clock(self) -> Clock:
+        """The clock."""
+
+    @property
+    def new_id(self) -> NewId:
+        """Makes ids."""
+
+    @property
+    def calls(self) -> Calls:
+        """Runs functions."""
 
     @property
     def step(self) -> int:
@@ -48,7 +59,7 @@ class TurnIO(Protocol):
     def message(self) -> UIMessage:
         """The message as it is now, with all its calls."""
 
-    def emit(self, chunk: Chunk) -> None:
+    def emit(self, chunk: WireChunk) -> None:
         """Check, fold, log and show one chunk.
 
         Inside `write()` the chunk is part of that transaction and is shown after it has been committed.
@@ -60,7 +71,7 @@ class TurnIO(Protocol):
     def edit(self, change: Callable[[UIMessage], UIMessage]) -> None:
         """Replace the message by an edit that is no chunk (`decide_call`, tool metadata); inside `write()` only."""
 
-    def show_call(self, tool_call_id: str, phase: str, **fields: Any) -> None:
+    def show_call(self, tool_call_id: str, phase: CallPhase, **fields: Any) -> None:
         """Tell the views about a running call: phase (waiting, busy, running, done), progress, log, durationMs."""
 
 

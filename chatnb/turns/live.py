@@ -13,8 +13,9 @@ from typing import Protocol
 
 from .._killpoint import kill_point
 from ..errors import ChatBusyError
-from ..messages import Chunk, Fold, FoldChange, UIMessage, check_emittable
+from ..messages import Fold, FoldChange, UIMessage, check_emittable
 from ..store.port import WriteTx
+from .wire import WireChunk
 
 FLUSH_SECONDS = 0.05
 FLUSH_BYTES = 4096
@@ -38,7 +39,7 @@ class Surroundings(Protocol):
     def schedule(self, seconds: float, function: Callable[[], None]) -> Callable[[], None]:
         """Call a function on the loop later; return what cancels it."""
 
-    def show(self, change: FoldChange | None, chunk: Chunk, message_id: str) -> None:
+    def show(self, change: FoldChange | None, chunk: WireChunk, message_id: str) -> None:
         """Publish one chunk to views and submissions."""
 
     def broken(self, error: Exception) -> None:
@@ -72,11 +73,11 @@ class LiveMessage:
         self._fold = Fold(message, id=message_id, strict=False)
         self._lock = threading.Lock()
         self._seq = first_seq
-        self._batch: list[Chunk] = []
+        self._batch: list[WireChunk] = []
         self._batch_bytes = 0
         self._cancel_flush: Callable[[], None] | None = None
         self._tx: WriteTx | None = None
-        self._held: list[Chunk | Callable[[UIMessage], UIMessage]] = []
+        self._held: list[WireChunk | Callable[[UIMessage], UIMessage]] = []
         self.is_started = started
         self.is_step_open = False
         self.is_closed = False
@@ -97,7 +98,7 @@ class LiveMessage:
 
     # --- sending ------------------------------------------------------------------------------------------------
 
-    def emit(self, chunk: Chunk) -> None:
+    def emit(self, chunk: WireChunk) -> None:
         """Check, fold, log and show one chunk. Inside `write()` it waits for the commit.
 
         Raises:
@@ -117,7 +118,7 @@ class LiveMessage:
         else:
             self._accept(chunk)
 
-    def _accept(self, chunk: Chunk, *, logged: bool = False) -> None:
+    def _accept(self, chunk: WireChunk, *, logged: bool = False) -> None:
         with self._lock:
             change = self._fold.feed(chunk, validated=True)
         kind = chunk["type"]
@@ -144,7 +145,7 @@ class LiveMessage:
 
     # --- the log ------------------------------------------------------------------------------------------------
 
-    def _log(self, chunk: Chunk) -> None:
+    def _log(self, chunk: WireChunk) -> None:
         self._batch.append(chunk)
         delta = chunk.get("delta") or chunk.get("inputTextDelta")
         self._batch_bytes += 64 + len(delta) if isinstance(delta, str) else 256

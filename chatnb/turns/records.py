@@ -10,10 +10,12 @@ from typing import Any, Literal
 
 from .._json import JsonValue
 from ..errors import ConfigError
-from ..messages import Chunk, FoldChange, UIMessage
+from ..messages import FoldChange, UIMessage
 from ..models import Usage
+from .wire import WireChunk
 
 OutcomeStatus = Literal["completed", "applied", "awaiting", "stopped", "skipped", "error"]
+CallPhase = Literal["waiting", "busy", "running", "done"]
 ChatStatus = Literal["ready", "submitted", "streaming", "error"]
 
 
@@ -146,7 +148,7 @@ class CallView:
     """The transient state of a running call, for views."""
 
     tool_call_id: str
-    phase: Literal["waiting", "busy", "running", "done"]
+    phase: CallPhase
     progress: Mapping[str, JsonValue] | None = None
     log: tuple[Mapping[str, JsonValue], ...] = ()
     duration_ms: int | None = None
@@ -192,13 +194,13 @@ class Update:
         kind: `"chunk"`: `change` happened to message `message_id` (`chunk` is what was sent; for transient data
             `change` is None). `"history"`: the chain changed otherwise. `"state"`: status, flags, error, usage.
             `"pending"`, `"queue"`: those lists. `"call"`: `tool_call_id`'s CallView. `"notice"`: `notice`.
-            `"change"`: kernel data changed, `data` is a `Change` in wire form. `"settled"`: a turn or chat action ended.
+            `"change"`: kernel data changed, `data` is a `Change` as JSON. `"settled"`: a turn or chat action ended.
     """
 
     kind: Literal["chunk", "history", "state", "pending", "queue", "call", "notice", "change", "settled", "closed"]
     message_id: str | None = None
     change: FoldChange | None = None
-    chunk: Chunk | None = None
+    chunk: WireChunk | None = None
     tool_call_id: str | None = None
     notice: Mapping[str, JsonValue] | None = None
     data: JsonValue = None

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import StoreError
-from ..messages import Chunk, UIMessage
+from ..messages import UIMessage
 from .engine_base import log
 from .hooks import is_async
 from .inputs import Input
+from .wire import WireChunk
 
 if TYPE_CHECKING:
-    from .engine import ChatEngine
+    from .engine_services import EngineServices
     from .turn_run import TurnRun
 
 
@@ -27,7 +28,7 @@ class SteeringBatch:
     client_data: Any
 
 
-def accept_steering(engine: ChatEngine, input_: Input) -> bool:
+def accept_steering(engine: EngineServices, input_: Input) -> bool:
     """Take a send into the list of steering messages; False when it has to queue."""
     steering = engine.definition.steering
     turn = engine.turn
@@ -53,7 +54,7 @@ def _batch(run: TurnRun, inputs: list[Input]) -> SteeringBatch:
     )
 
 
-async def steer(engine: ChatEngine, run: TurnRun) -> list[Chunk]:
+async def steer(engine: EngineServices, run: TurnRun) -> list[WireChunk]:
     """Ask once for the whole list; if the answer is yes, send it as parts and let its submissions share the outcome."""
     steering = run.definition.steering
     if steering is None or not engine.steering:
@@ -61,7 +62,7 @@ async def steer(engine: ChatEngine, run: TurnRun) -> list[Chunk]:
     batch = list(engine.steering)
     try:
         wanted = await _call(engine, steering.should_inject, _batch(run, batch))
-    except Exception:
+    except Exception:  # noqa: BLE001 - a user's code may raise anything; it is logged
         log.exception("chat %s: should_inject failed; the messages wait", engine.chat_id)
         return []
     if not wanted:
@@ -72,11 +73,11 @@ async def steer(engine: ChatEngine, run: TurnRun) -> list[Chunk]:
             prepared = await _call(engine, steering.prepare, _batch(run, batch))
             if isinstance(prepared, list | tuple) and len(prepared) == len(batch):
                 texts = [p if isinstance(p, str) else p.text for p in prepared]
-        except Exception:
+        except Exception:  # noqa: BLE001 - a user's code may raise anything; it is logged
             log.exception("chat %s: prepare of steering failed; the messages go in as they are", engine.chat_id)
-    sent: list[Chunk] = []
+    sent: list[WireChunk] = []
     for input_, text in zip(batch, texts, strict=True):
-        chunk: Chunk = {
+        chunk: WireChunk = {
             "type": "data-steering-message",
             "id": input_.message.id,
             "data": {"id": input_.message.id, "text": text},
@@ -93,7 +94,7 @@ async def steer(engine: ChatEngine, run: TurnRun) -> list[Chunk]:
     return sent
 
 
-def leftover_sends(engine: ChatEngine) -> list[Input]:
+def leftover_sends(engine: EngineServices) -> list[Input]:
     """Return the steering messages that no boundary took: they form the next turn, each its own message."""
     left, engine.steering[:] = list(engine.steering), []
     if not left:
@@ -105,17 +106,17 @@ def leftover_sends(engine: ChatEngine) -> list[Input]:
     return [last]
 
 
-async def _call(engine: ChatEngine, function: Any, batch: SteeringBatch) -> Any:
+async def _call(engine: EngineServices, function: Any, batch: SteeringBatch) -> Any:
     if is_async(function):
         return await function(batch)
     result = await engine.runtime.in_worker(engine.chat_id, function, batch)
     return await result if inspect.isawaitable(result) else result
 
 
-async def _told(engine: ChatEngine, function: Any, batch: SteeringBatch) -> None:
+async def _told(engine: EngineServices, function: Any, batch: SteeringBatch) -> None:
     try:
         await _call(engine, function, batch)
     except StoreError:
         raise
-    except Exception:
+    except Exception:  # noqa: BLE001 - a user's code may raise anything; it is logged
         log.exception("chat %s: a steering callback failed", engine.chat_id)

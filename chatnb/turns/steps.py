@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from .._json import JsonValue
 from .._killpoint import kill_point
 from ..errors import ActionError, MessageError, ModelStreamError
-from ..messages import Chunk, UIMessage, to_model_messages
+from ..messages import UIMessage, to_model_messages
 from ..models import ActionSpec, ModelRequest, StepEnd, resolve_model, stream_step
 from .failure import StageError, Stopped
 from .io import Announced, CallsEnd
 from .turn import EmittedChunk
 from .view import complete_view, with_images
+from .wire import WireChunk
 
 if TYPE_CHECKING:
     from .turn_run import TurnRun
@@ -56,16 +57,14 @@ class Steps:
     ) -> None:
         self._run = run
         definition = run.definition
-        self._view = list(messages) if messages is not None else None
+        self._view = [dict(m) for m in messages] if messages is not None else None
         self._model = definition.model if model is None else resolve_model(model)
         self._instructions = run.instructions if instructions is None else instructions
         offered = definition.catalog.agent_tools()
         if actions is not None:
             wanted = {a if isinstance(a, str) else a.name for a in actions}
             offered = [a for a in offered if a.name in wanted]
-        self._specs = tuple(
-            ActionSpec(a.name, a.description, a.input_schema) for a in offered
-        ) + tuple(
+        self._specs = tuple(ActionSpec(a.name, a.description, a.input_schema) for a in offered) + tuple(
             ActionSpec(t["name"], t.get("description", ""), t.get("parameters") or {"type": "object"})
             for t in run.client_tools
         )
@@ -73,7 +72,7 @@ class Steps:
         self._settings = {**definition.settings, **settings}
         self._images: dict[str, list[JsonValue]] = {}
 
-    async def chunks(self) -> AsyncIterator[Chunk]:
+    async def chunks(self) -> AsyncIterator[WireChunk]:
         """Yield the chunks of all steps; those that have been sent already as `EmittedChunk`."""
         run = self._run
         base = len(run.live.message.parts)
@@ -169,7 +168,7 @@ class StepStream:
         self.announced: list[Announced] = []
         self.called = False
 
-    async def chunks(self, model: Any, request: ModelRequest) -> AsyncIterator[Chunk]:
+    async def chunks(self, model: Any, request: ModelRequest) -> AsyncIterator[WireChunk]:
         """Yield the step's chunks.
 
         Raises:
@@ -195,10 +194,9 @@ class StepStream:
         finally:
             await _close(stream)
         if not self._ended:
-            error = ModelStreamError("The model's stream ended without its end.", kind="incomplete")
-            raise StageError("model", error)
+            raise StageError("model", ModelStreamError("The model's stream has no end.", kind="incomplete"))
 
-    def _admit(self, chunk: Chunk) -> list[Chunk]:
+    def _admit(self, chunk: WireChunk) -> list[WireChunk]:
         kind = chunk.get("type") if isinstance(chunk, dict) else None
         if not isinstance(kind, str):
             raise StageError("model", TypeError(f"a model yields chunks, not {type(chunk).__name__}"))
@@ -222,9 +220,9 @@ class StepStream:
             return self._available(chunk)
         return [chunk]
 
-    def _available(self, chunk: Chunk) -> list[Chunk]:
+    def _available(self, chunk: WireChunk) -> list[WireChunk]:
         call_id, name = chunk["toolCallId"], chunk["toolName"]
-        before: list[Chunk] = []
+        before: list[WireChunk] = []
         if call_id not in self._begun:
             before = [{"type": "tool-input-start", "toolCallId": call_id, "toolName": name}]
         self._begun.pop(call_id, None)
@@ -233,21 +231,22 @@ class StepStream:
             self.called = False
             return [chunk]
         if name not in self._known:
-            refusal: Chunk = {
+            known = ", ".join(sorted(self._known)) or "none"
+            refusal: WireChunk = {
                 "type": "tool-input-error",
                 "toolCallId": call_id,
                 "toolName": name,
                 "input": chunk["input"],
-                "errorText": f"There is no action called {name}. Known actions: {', '.join(sorted(self._known)) or 'none'}.",
+                "errorText": f"There is no action called {name}. Known actions: {known}.",
             }
             return [*before, refusal]
         if name not in self._run.client_tool_names:
             self.announced.append(Announced(tool_call_id=call_id, name=name, input=chunk["input"]))
         return [*before, chunk]
 
-    def unfinished(self) -> list[Chunk]:
+    def unfinished(self) -> list[WireChunk]:
         """Return what ends the blocks and inputs that the model left open."""
-        ends: list[Chunk] = [{"type": end, "id": block} for block, end in self._text.items()]
+        ends: list[WireChunk] = [{"type": end, "id": block} for block, end in self._text.items()]
         for call_id, name in self._begun.items():
             self.called = True
             ends.append(

@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Protocol
 
 from ..errors import ChatBusyError
-from ..messages import Chunk
 from .records import Outcome
+from .wire import WireChunk
 
 if TYPE_CHECKING:
     from .inputs import Input
@@ -25,12 +25,12 @@ class ChunkLog:
     """The chunks of one turn, in order, for any number of readers on any loop. Thread-safe."""
 
     def __init__(self) -> None:
-        self._chunks: list[Chunk] = []
+        self._chunks: list[WireChunk] = []
         self._ended = False
         self._wake: list[Callable[[], None]] = []
         self._lock = threading.Lock()
 
-    def append(self, chunk: Chunk) -> None:
+    def append(self, chunk: WireChunk) -> None:
         """Add one chunk."""
         with self._lock:
             self._chunks.append(chunk)
@@ -46,7 +46,7 @@ class ChunkLog:
         for wake in waiting:
             wake()
 
-    async def read(self, around: Callable[[], AbstractContextManager[None]] = nullcontext) -> AsyncIterator[Chunk]:
+    async def read(self, around: Callable[[], AbstractContextManager[None]] = nullcontext) -> AsyncIterator[WireChunk]:
         """Yield all chunks from the first, then the live ones, each once; `around` wraps each wait."""
         index = 0
         while True:
@@ -155,11 +155,11 @@ class Submission:
             await arrived
         return self._future.result()
 
-    def __aiter__(self) -> AsyncIterator[Chunk]:
+    def __aiter__(self) -> AsyncIterator[WireChunk]:
         self._check()
         return self._read()
 
-    async def _read(self) -> AsyncIterator[Chunk]:
+    async def _read(self) -> AsyncIterator[WireChunk]:
         async for chunk in self._log.read(lambda: self._runtime.waiting(self._chat_id)):
             yield chunk
 

@@ -1,4 +1,4 @@
-"""`Turn`, what a custom `run` works with, and `TextStream`, what `turn.stream_text()` gives (spec/turns.md, section 8)."""
+"""`Turn`, which a custom `run` works with, and `TextStream`, which `stream_text()` gives (spec/turns.md, 8)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._json import JsonValue
-from ..messages import Chunk, UIMessage
+from ..messages import UIMessage
 from ..models import Usage
+from .wire import WireChunk
 
 if TYPE_CHECKING:
     from .turn_run import TurnRun
@@ -23,10 +24,10 @@ class TextStream:
     Returned from `run`, or its chunks yielded, it lands in the response. Not consumed, it does nothing.
     """
 
-    def __init__(self, chunks: Callable[[], AsyncIterator[Chunk]]) -> None:
+    def __init__(self, chunks: Callable[[], AsyncIterator[WireChunk]]) -> None:
         self._chunks = chunks
 
-    def __aiter__(self) -> AsyncIterator[Chunk]:
+    def __aiter__(self) -> AsyncIterator[WireChunk]:
         return self._chunks()
 
 

@@ -1,4 +1,4 @@
-"""One turn from its row to its end: hooks, answer, the write that ends it. The order is that of spec/turns.md, section 3.
+"""One turn from its row to its end: hooks, answer, the write that ends it. The order is that of spec/turns.md, 3.
 
 What the agent site needs of a turn (`TurnIO`) is implemented here as well.
 """
@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 from .._clock import Clock
 from .._ids import NewId
 from .._json import JsonValue
-from .._killpoint import kill_point
 from .._ports import Calls
 from ..errors import MessageError, StoreError
-from ..messages import Chunk, Part, UIMessage, replace_parts, to_model_messages
-from ..models import ModelRequest, Usage, sum_usage
+from ..messages import Part, UIMessage, replace_parts, to_model_messages
+from ..models import ModelRequest, Usage
 from ..store.port import WriteTx
 from ..store.records import Trigger, TurnRow
 from .beginning import begin
@@ -32,9 +31,10 @@ from .inputs import Input
 from .io import Announced, CallSite, TurnIdentity
 from .live import LiveMessage
 from .moves import move_turn
-from .records import CallView, Outcome, TurnError, Update
+from .records import CallPhase, CallView, Outcome, TurnError, Update
 from .turn import EmittedChunk, TextStream, Turn
 from .view import injected_messages
+from .wire import WireChunk
 
 if TYPE_CHECKING:
     from .engine import ChatEngine
@@ -106,8 +106,8 @@ class TurnRun:
         self.final: list[UIMessage] | None = None
         self.steered: list[Input] = []
         self._site: CallSite | None = None
-        self._site_chunks: list[Chunk] = []
-        self._forced: list[Chunk] = []
+        self._site_chunks: list[WireChunk] = []
+        self._forced: list[WireChunk] = []
         self._cancel_body: Callable[[], None] | None = None
         message = engine.tree.message(continues) if continues is not None else None
         message_id = message.id if message is not None else engine.new_id("msg")
@@ -283,7 +283,7 @@ class TurnRun:
         """Make sure that the message holds a call which is about to run, even if `run` has not passed it on."""
         if any(getattr(p, "tool_call_id", None) == call.tool_call_id for p in self.live.message.parts):
             return
-        chunk: Chunk = {
+        chunk: WireChunk = {
             "type": "tool-input-available",
             "toolCallId": call.tool_call_id,
             "toolName": call.name,
@@ -291,7 +291,7 @@ class TurnRun:
         }
         self.live.emit(chunk)
 
-    def take_site_chunks(self) -> list[Chunk]:
+    def take_site_chunks(self) -> list[WireChunk]:
         """Return what the agent site has sent since the last call."""
         taken, self._site_chunks = self._site_chunks, []
         return taken
@@ -305,7 +305,7 @@ class TurnRun:
         """The names of the client-side tools of this turn."""
         return frozenset(t["name"] for t in self.client_tools)
 
-    async def step_boundary(self) -> list[Chunk]:
+    async def step_boundary(self) -> list[WireChunk]:
         """Apply edits, steer and take injected context between two steps; return what was sent."""
         self.engine.apply_checkpoint(self.checkpoint)
         sent = await self.engine.steer(self)
@@ -349,14 +349,14 @@ class TurnRun:
     @property
     def calls(self) -> Calls:
         """Runs functions."""
-        return self.engine.runtime.calls
+        return self.engine.runtime.calls  # type: ignore[no-any-return]
 
     @property
     def message(self) -> UIMessage:
         """The message as it is now."""
         return self.live.message
 
-    def emit(self, chunk: Chunk) -> None:
+    def emit(self, chunk: WireChunk) -> None:
         """Check, fold, log and show one chunk (the agent site's way)."""
         self.live.emit(chunk)
         if self.in_calls:
@@ -370,7 +370,7 @@ class TurnRun:
         """Replace the message by an edit that is no chunk."""
         self.live.edit(change)
 
-    def show_call(self, tool_call_id: str, phase: str, **fields: Any) -> None:
+    def show_call(self, tool_call_id: str, phase: CallPhase, **fields: Any) -> None:
         """Tell the views about a running call."""
         former = self.engine.calls.get(tool_call_id) or CallView(tool_call_id=tool_call_id, phase="waiting")
         self.engine.calls[tool_call_id] = replace(former, phase=phase, **fields)
@@ -392,7 +392,7 @@ def _is_streaming(function: Callable[..., Any]) -> bool:
     return inspect.isasyncgenfunction(function)
 
 
-async def _text_chunks(text: str) -> AsyncIterator[Chunk]:
+async def _text_chunks(text: str) -> AsyncIterator[WireChunk]:
     yield {"type": "start-step"}
     yield {"type": "text-start", "id": "text"}
     yield {"type": "text-delta", "id": "text", "delta": text}
