@@ -36,7 +36,8 @@ def data_url(media: str, data: bytes) -> str:
 
 
 def one_file(item: dict[str, Any]) -> dict[str, Any]:
-    return mapped({"role": "user", "content": [item]})[0]["content"][0]
+    block: dict[str, Any] = mapped({"role": "user", "content": [item]})[0]["content"][0]
+    return block
 
 
 class TestThinking:
