@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from .._killpoint import kill_point
 from ..actions.batches import find_held, split_batches
@@ -182,7 +183,7 @@ class _Step:
         if handler is not None:
             limit = call.prepared.action.timeout or WAIT_SECONDS
             late = asyncio.wrap_future(handler)
-            waits = [
+            waits: list[asyncio.Future[Any]] = [
                 late,
                 asyncio.ensure_future(self._desk.io.clock.sleep(limit)),
                 asyncio.ensure_future(self._desk.io.stop.wait()),

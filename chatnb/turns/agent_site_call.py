@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -81,6 +81,12 @@ def find_call(message: UIMessage, tool_call_id: str) -> tuple[ToolPart | None, i
         elif is_tool_part(part) and part.tool_call_id == tool_call_id:
             found, number = part, step
     return found, max(number, 1)
+
+
+def is_edited(part: ToolPart) -> bool:
+    """Tell whether a person has edited a call's arguments: the original is kept in its metadata."""
+    own = part.tool_metadata.get("chatnb") if part.tool_metadata is not None else None
+    return isinstance(own, Mapping) and "originalInput" in own
 
 
 class CallDesk:

@@ -15,7 +15,7 @@ from ..actions.prepare import PreparedCall, prepare
 from ..errors import ActionError
 from ..messages import StepStartPart, ToolPart, UIMessage, is_tool_part
 from .agent_site_asks import STOPPED, ask_person, settle_rest
-from .agent_site_call import CallDesk, SiteCall
+from .agent_site_call import CallDesk, SiteCall, is_edited
 from .io import CallsEnd
 
 
@@ -61,35 +61,38 @@ async def resume_calls(desk: CallDesk, *, check_age: bool) -> CallsEnd:
     if check_age:
         _expire(desk, grants)
     awaiting = False
-    is_broken: dict[int, bool] = {}
-    is_open: dict[int, bool] = {}
+    is_broken: set[int] = set()
+    is_open: set[int] = set()
     for found in list(find_resumable(desk.io.message)):
         part, step = found.part, found.step
         state = part.state
         if state == "approval-requested":
-            awaiting = is_open[step] = True
+            awaiting = True
+            is_open.add(step)
             continue
         if state == "output-denied" or (state == "approval-responded" and part.approval and not part.approval.approved):
-            is_broken[step] = True
+            is_broken.add(step)
             if state == "approval-responded":
                 _deny(desk, part, grants)
             continue
         call = _read(desk, found, grants)
         if call is None or call.settled is not None:
-            is_broken[step] = is_broken.get(step, False) or (call is not None and call.is_gated)
+            if call is not None and call.is_gated:
+                is_broken.add(step)
             continue
         if desk.halt is not None:
             call.is_gated = False
             settle_rest(desk, [call], desk.halt)
         elif desk.is_stopped:
             desk.refuse(call, failure("cancelled", STOPPED))
-        elif call.is_held and is_open.get(step):
+        elif call.is_held and step in is_open:
             awaiting = True
-        elif call.is_held and is_broken.get(step):
+        elif call.is_held and step in is_broken:
             desk.refuse(call, failure("not_executed", _HELD))
         elif call.is_gated and call.grant is None:
             _ask_anew(desk, call, grants[part.approval.id] if part.approval else None)
-            awaiting = is_open[step] = True
+            awaiting = True
+            is_open.add(step)
         else:
             await desk.run(call, overlap=False)
     return desk.end(awaiting=awaiting)
@@ -146,7 +149,7 @@ def _read(desk: CallDesk, found: Resumable, grants: Mapping[str, GrantRow]) -> S
 def _read_approved(desk: CallDesk, call: SiteCall, part: ToolPart, grants: Mapping[str, GrantRow]) -> SiteCall | None:
     grant = grants.get(part.approval.id) if part.approval is not None else None
     call.is_gated = True
-    call.is_edited = "originalInput" in ((part.tool_metadata or {}).get("chatnb") or {})
+    call.is_edited = is_edited(part)
     if grant is None or grant.state not in ("approved", "expired"):
         return None  # it ran, or was superseded: transcript repair knows what became of it
     if call.action is None:
