@@ -141,7 +141,12 @@ class Composition:
             from .turns.agent_site import AgentSite
 
             environment = self.environment(agent, chat)
-            return AgentSite(agent.catalog, environment)
+            return AgentSite(
+                agent.catalog,
+                environment,
+                continues=run.cut_off_turns(),
+                check_age=run.trigger == "continuation" and not run.by_decision,
+            )
 
         return {"make_site": make_site}
 

@@ -270,6 +270,13 @@ class TurnRun:
             self._site = self.definition.make_site(self)
         return self._site
 
+    def cut_off_turns(self) -> list[str]:
+        """Return the stopped and failed turns whose message this turn extends: what they did is not done again."""
+        if self.continues is None:
+            return []
+        rows = self.engine.store.load_turns(self.engine.chat_id, ("stopped", "error"))
+        return [row.id for row in rows if row.assistant_id == self.live.message_id]
+
     def raise_if_stopped(self) -> None:
         """Raise `Stopped` once a stop has been asked for."""
         if self.stop.is_set():
@@ -373,6 +380,10 @@ class TurnRun:
     def show_call(self, tool_call_id: str, phase: CallPhase, **fields: Any) -> None:
         """Tell the views about a running call."""
         former = self.engine.calls.get(tool_call_id) or CallView(tool_call_id=tool_call_id, phase="waiting")
+        if "durationMs" in fields:
+            fields["duration_ms"] = fields.pop("durationMs")
+        if "log" in fields:
+            fields["log"] = tuple(fields["log"])
         self.engine.calls[tool_call_id] = replace(former, phase=phase, **fields)
         self.engine.publish(Update(kind="call", tool_call_id=tool_call_id))
 
