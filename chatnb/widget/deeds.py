@@ -243,7 +243,17 @@ class WidgetDeeds:
     def _rollback(self, command: Any, answer: Answer) -> None:
         self._on_message(command, answer)
 
-    _switch = _remove = _rollback
+    _remove = _rollback
+
+    def _switch(self, command: Any, answer: Answer) -> None:
+        if command.index is None or command.message_id is None:
+            self._on_message(command, answer)
+            return
+        version = self._seam.version(command.message_id, command.index)
+        if version is None:
+            answer(error_ack("not_found", "There is no such version any more."))
+            return
+        self.finish(self._seam.do("switch", version), answer)
 
     def _on_message(self, command: Any, answer: Answer) -> None:
         if command.message_id is None:

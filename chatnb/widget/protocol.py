@@ -231,10 +231,14 @@ class PlainCommand(BaseCommand):
 
 
 class MessageCommand(BaseCommand):
-    """A chat action on one message. `regenerate` without an id answers again at the end."""
+    """A chat action on one message. `regenerate` without an id answers again at the end.
+
+    `index`: of `switch`, the version of the message that is wanted; pages know their number, not their ids.
+    """
 
     type: Literal["regenerate", "rollback", "switch", "remove"]
     message_id: str | None = None
+    index: Annotated[int, Field(ge=0)] | None = None
 
 
 class EditCommand(BaseCommand):

@@ -118,6 +118,11 @@ class ChatSeam:
         """Tell whether the chat has never held a message."""
         return len(self._engine.tree) == 0
 
+    def version(self, message_id: str, index: int) -> str | None:
+        """Return the node id of one version of a message, None if there is none of that number; on the runtime."""
+        found = (branch.node_id for branch in self._engine.tree.branches(message_id) if branch.index == index)
+        return next(found, None)
+
     def set_tool_phase(self, tool_call_id: str, active: bool) -> None:
         """Say whether a client tool works; on the runtime. All widgets of the chat show it."""
         self._engine.set_tool_phase(tool_call_id, active)

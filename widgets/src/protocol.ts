@@ -453,10 +453,11 @@ export interface PlainCommand extends BaseCommand {
   type: "stop" | "undo" | "redo" | "clear" | "continue" | "discard" | "takeOver";
 }
 
-/** A chat action on one message. `regenerate` without an id answers again at the end. */
+/** A chat action on one message. `regenerate` without an id answers again at the end. `index`: of `switch`, the version of the message that is wanted; pages know their number, not their ids. */
 export interface MessageCommand extends BaseCommand {
   type: "regenerate" | "rollback" | "switch" | "remove";
   messageId?: string | null;
+  index?: number | null;
 }
 
 /** Replace the text of a message, on a new branch. */
