@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from .._json import JsonValue
 from ..actions.ports import AuditRow, Books, CallRow, GrantRow, GrantState
@@ -36,13 +36,14 @@ class OpenedChat:
         chat: The row as it was found, or as it was made.
         token: Our owner token; every write names it.
         created: The chat is new.
-        owner_was: What became of the former owner: released in order, found dead, taken over, or none.
+        owner_was: What became of the former owner: "none" (a new chat), "released" (in order: closed, or its kernel was
+            shut down or restarted), "dead", or "taken_over" (it lived). Who it was: `chat.last_owner`.
     """
 
     chat: ChatRow
     token: str
     created: bool
-    owner_was: str = "none"
+    owner_was: Literal["none", "released", "dead", "taken_over"] = "none"
 
 
 class WriteTx(Books, Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import Connection, delete, insert, select, update
 
@@ -69,7 +69,9 @@ class SqlStore(Connections):
             raise lease.in_use(winner)
         return None
 
-    def _may_take(self, holder: lease.Holder, owner: Owner, take_over: bool) -> str:
+    def _may_take(
+        self, holder: lease.Holder, owner: Owner, take_over: bool
+    ) -> Literal["released", "dead", "taken_over"]:
         """Return what became of the former owner, or raise `ChatInUseError`."""
         if holder.token is None:
             return "released"

@@ -134,7 +134,7 @@ class SqliteDatabase(Database):
     def _prepare(self, connection: Connection, is_new: bool) -> None:
         if is_new:
             self._file.chmod(0o600)
-            # In this order, since the first write fixes auto_vacuum; before there is a log, so that both are in the file;
+            # In this order, as the first write fixes auto_vacuum; before there is a log, so that both are in the file;
             # and in one transaction, so that no other opener sees a file that is not ours yet.
             connection.exec_driver_sql("BEGIN")
             connection.exec_driver_sql("PRAGMA auto_vacuum=INCREMENTAL")
