@@ -70,7 +70,7 @@ class ThreadRuntime(Runtime):
         super().post(fn, *args)
 
     def shut_down(self, seconds: float = 1.0) -> None:  # noqa: D102
-        if not self._thread.is_alive():
+        if self._is_ending or not self._thread.is_alive():
             return
         self._is_ending = True
         self.loop.set_exception_handler(lambda _loop, _details: None)  # whoever reads it is leaving

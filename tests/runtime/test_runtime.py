@@ -296,7 +296,7 @@ class TestExit:
             "entered = threading.Event()\n"
             "def stuck():\n    entered.set()\n    time.sleep(60)\n"
             "runtime.spawn(runtime.calls.run(FunctionCall(function=stuck, run_in='thread')), name='call')\n"
-            "entered.wait()\nruntime.shut_down\nbegin = time.monotonic()\nruntime.shut_down()\n"
+            "entered.wait()\nbegin = time.monotonic()\nruntime.shut_down()\n"
             "print(0.9 < time.monotonic() - begin < 2)"
         )
         assert (done.stdout, done.stderr) == ("True\n", "")
