@@ -57,6 +57,9 @@ class FakeAnthropic:
         if isinstance(replies, str | Reply | FakeReply):
             raise ConfigError("FakeAnthropic takes a list of replies; put the one reply into a list.")
         self._replies = replies if callable(replies) else tuple(replies)
+        for reply in () if callable(self._replies) else self._replies:
+            if not isinstance(reply, str | Reply | FakeReply | BaseException) and not callable(reply):
+                raise ConfigError(f"FakeAnthropic takes text, Reply, FakeReply, exceptions and functions: {reply!r}.")
         self._no_prefill = tuple(no_prefill)
         self._lock = threading.Lock()
         self._served = 0
@@ -132,7 +135,10 @@ class FakeAnthropic:
         else:
             text = f"FakeAnthropic has {len(self._replies)} replies and all are used up: this is request {number + 1}."
             return Plan("status", status=500, error=error_body("api_error", text, request_id))
-        return make_plan(_settle(step, body), body, self._call_id, request_id)
+        try:
+            return make_plan(_settle(step, body), body, self._call_id, request_id)
+        except ConfigError as error:
+            return Plan("status", status=500, error=error_body("api_error", str(error), request_id))
 
     def _call_id(self) -> str:
         with self._lock:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import json
+from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -108,7 +111,18 @@ messages = st.lists(
 actions = st.lists(names.map(lambda name: ActionSpec(name, "does it")), max_size=3)
 
 
+def conformance_rows() -> list[dict[str, Any]]:
+    text = Path(__file__).parent.with_name("conformance").joinpath("model.jsonl").read_text("utf-8")
+    return [row for row in map(json.loads, text.splitlines()) if isinstance(row.get("model"), list)]
+
+
 class TestAnyHistory:
+    @pytest.mark.parametrize("row", conformance_rows(), ids=lambda row: row["name"])
+    def test_the_conformance_rows_are_accepted(self, row: dict[str, Any]) -> None:
+        """Every model view of conformance/model.jsonl maps to a body that R2 to R9 accept."""
+        body = anthropic_request(MODEL, ModelRequest(tuple(row["model"])), max_tokens=4096).body
+        assert check_request(body) is None
+
     @settings(max_examples=250, deadline=None)
     @given(messages, actions, st.booleans(), st.sampled_from([None, 1024, "adaptive"]))
     def test_the_request_is_accepted(

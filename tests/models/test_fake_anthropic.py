@@ -232,6 +232,8 @@ class TestServer:
             FakeReply("explode")  # type: ignore[arg-type]
         with pytest.raises(ConfigError, match="list"):
             FakeAnthropic("hi")
+        with pytest.raises(ConfigError, match="functions"):
+            FakeAnthropic([3])
 
 
 class TestStrictModel:
