@@ -12,6 +12,10 @@ export interface ExtraModules {
   markup: { clean(markup: string): Node };
   /** Forms from a JSON Schema. */
   form: typeof import("./extras/form");
+  /** Runs `js` client tools. */
+  tools: typeof import("./extras/tools");
+  /** Completes names after an `@`. */
+  mentions: typeof import("./extras/mentions");
 }
 
 export type ExtraName = keyof ExtraModules;

@@ -2,9 +2,7 @@ const KEPT = ["keydown", "keyup", "keypress", "beforeinput", "input", "copy", "c
 
 /** Hands a key on to the host, from outside the panel, so that its shortcuts see it. */
 function passOn(root: HTMLElement, event: KeyboardEvent): void {
-  const { key, code, ctrlKey, metaKey, shiftKey, altKey, keyCode } = event;
-  const copy = new KeyboardEvent(event.type, { key, code, ctrlKey, metaKey, shiftKey, altKey, keyCode, bubbles: true, cancelable: true, composed: true } as KeyboardEventInit);
-  root.parentElement?.dispatchEvent(copy);
+  root.parentElement?.dispatchEvent(new KeyboardEvent(event.type, event));
 }
 
 /** Arrow keys walk over the messages while one of them has the focus. */
@@ -49,13 +47,10 @@ export function keepFocus(root: HTMLElement): () => void {
     const element = event.target as Element;
     last = { element, home: element.closest(".cn-card, article, .cn-banners") };
   };
-  const forget = (event: FocusEvent): void => {
-    if (event.relatedTarget !== null || (event.target as Element).isConnected) {
-      queueMicrotask(() => {
-        if (last?.element.isConnected && document.activeElement !== last.element) last = null;
-      });
-    }
-  };
+  const forget = ({ target }: FocusEvent): void =>
+    queueMicrotask(() => {
+      if (last?.element === target && last.element.isConnected) last = null;
+    });
   const observer = new MutationObserver(() => {
     if (!last || last.element.isConnected) return;
     const { home } = last;

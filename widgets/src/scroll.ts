@@ -25,7 +25,10 @@ export class Scroll {
       const target = event.target as Element;
       if (target !== box && box.scrollHeight - box.scrollTop - box.clientHeight > NEAR) this.set(false);
     };
-    const observer = typeof ResizeObserver === "undefined" ? null : new ResizeObserver(() => this.follow());
+    const observer = typeof ResizeObserver === "undefined" ? null : new ResizeObserver(() => {
+            box.style.setProperty("--cn-gutter", `${box.offsetWidth - box.clientWidth}px`);
+            this.follow();
+          });
     observer?.observe(content);
     observer?.observe(box);
     box.addEventListener("scroll", onScroll, { passive: true });

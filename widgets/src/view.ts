@@ -2,11 +2,11 @@ import { h, render } from "preact";
 import type { App, Ui } from "./app";
 import { Assets } from "./assets";
 import { Box } from "./box";
-import { ClientTools } from "./client_tools";
 import { Panel } from "./components/Panel";
 import { Connection } from "./connection";
 import { Draft } from "./draft";
 import { Extras } from "./extras";
+import type { ExtraModules } from "./extras";
 import { frameScheduler } from "./frames";
 import { isolate, keepFocus } from "./keys";
 import { Sending } from "./sending";
@@ -56,7 +56,7 @@ export function show(transport: Transport, element: HTMLElement): () => void {
     ui,
     send: (text, files) => sending.send(text, files),
     stop: () => {
-      tools.abort();
+      tools?.abort();
       sending.stop();
     },
     jump: () => undefined,
@@ -68,7 +68,13 @@ export function show(transport: Transport, element: HTMLElement): () => void {
     },
   };
   const sending = new Sending(app);
-  const tools = new ClientTools(connection, store);
+  let tools: ReturnType<ExtraModules["tools"]["create"]> | null = null;
+  connection.onRun = (frame) => {
+    void extras.load("tools").then((extra) => {
+      tools ??= extra?.create(connection, store) ?? null;
+      void tools?.run(frame);
+    });
+  };
   const speaker = new Speaker(region, store);
   const theme = followTheme(root, () => store.options.theme);
   const marks = (): void => {

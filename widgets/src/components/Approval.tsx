@@ -9,6 +9,7 @@ import { formatTime, t } from "../strings";
 import { Arguments } from "./CallCard";
 import { SchemaForm } from "./SchemaForm";
 import type { FormHandle } from "./SchemaForm";
+import { Note } from "./Note";
 
 const SETTLE = 300;
 
@@ -66,10 +67,6 @@ export function Approval({ item }: { item: PendingItem }): VNode {
   const isBusy = command.isBusy || isOff;
   return (
     <div class="cn-approval" role="group" aria-label={t("approvalNeeded", visible(item.action))} data-approval-id={item.approvalId} ref={box} tabIndex={-1}>
-      <p class="cn-approval-title">
-        <strong>{t("approvalNeeded", visible(item.title || item.action))}</strong>
-        {item.title && item.title !== item.action && <code>{visible(item.action)}</code>}
-      </p>
       {isEditing ? (
         <SchemaForm schema={item.schema ?? null} values={(item.args as JsonObject | undefined) ?? {}} label={t("argumentsJson")} handle={form} />
       ) : (
@@ -90,11 +87,7 @@ export function Approval({ item }: { item: PendingItem }): VNode {
           </button>
         </span>
       </div>
-      {command.note && (
-        <p class={command.error ? "cn-error" : "cn-note"} role="alert">
-          {command.note}
-        </p>
-      )}
+      <Note of={command} />
     </div>
   );
 }

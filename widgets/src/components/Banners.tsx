@@ -8,6 +8,7 @@ import { visible } from "../sanitize";
 import { t } from "../strings";
 import { Icon } from "./Icon";
 import type { IconName } from "./Icon";
+import { Note } from "./Note";
 
 /** One line across the panel: what is going on, and what can be done about it. */
 function Line({ icon, level = "info", role, children }: { icon: IconName; level?: string; role?: "alert" | "status"; children: preact.ComponentChildren }): VNode {
@@ -26,11 +27,7 @@ function CommandButton({ type, label, fields, isPrimary }: { type: CommandType; 
       <button type="button" class={isPrimary ? "cn-button cn-primary" : "cn-button"} disabled={command.isBusy} onClick={() => void command.run(type, fields)}>
         {label}
       </button>
-      {command.note && (
-        <span class="cn-note" role="alert">
-          {command.note}
-        </span>
-      )}
+      <Note of={command} />
     </Fragment>
   );
 }

@@ -1,9 +1,9 @@
 import { Fragment, h } from "preact";
 import type { VNode } from "preact";
-import { useApp, useCommand, useStore } from "../app";
+import { useStore } from "../app";
 import { callName, isAsset } from "../parts";
 import type { JsonObject, Part } from "../parts";
-import type { CallState, Json, PendingItem } from "../protocol";
+import type { CallState, Json } from "../protocol";
 import { visible } from "../sanitize";
 import { formatDuration, t } from "../strings";
 import type { StringKey } from "../strings";
@@ -114,17 +114,22 @@ function Running({ call }: { call: CallState }): VNode | null {
   );
 }
 
-/** What the person changed before approving, beside what was asked. */
+/** What the person changed before approving: the values that were asked for. */
 function Edited({ part }: { part: Part }): VNode | null {
   const original: Json = part.approval?.inputSchemaInput ?? part.toolMetadata?.originalInput;
-  if (original === undefined || JSON.stringify(original) === JSON.stringify(part.input)) return null;
+  if (typeof original !== "object" || original === null) return null;
+  const changed = Object.keys(original).filter((key) => JSON.stringify(original[key]) !== JSON.stringify(part.input?.[key]));
+  if (changed.length === 0) return null;
   return (
     <div class="cn-edited">
-      <Icon name="edit" />
-      <span>{t("edited")}</span>
-      <Fold label={t("original", "")} isOpen={size(original) <= 300}>
-        <Value value={original} />
-      </Fold>
+      <span>
+        <Icon name="edit" />
+        {t("edited")}
+      </span>
+      <div>
+        {t("original")}
+        <Value value={Object.fromEntries(changed.map((key) => [key, original[key]]))} />
+      </div>
     </div>
   );
 }
@@ -149,6 +154,7 @@ export function CallCard({ part, outputs, isRunning }: { part: Part; outputs: Js
         <span class="cn-card-title" dir="auto">
           {visible(title)}
         </span>
+        {pending && title !== name && <code>{visible(name)}</code>}
         <span class="cn-state">{t(word)}</span>
         {typeof call?.durationMs === "number" && <span class="cn-duration">{formatDuration(call.durationMs)}</span>}
       </header>
@@ -162,7 +168,7 @@ export function CallCard({ part, outputs, isRunning }: { part: Part; outputs: Js
             ) : (
               <Arguments input={part.input} isOpen={isAsking} />
             )}
-            {pending && <ClientPending item={pending} />}
+            {pending && <ClientForm item={pending} />}
           </Fragment>
         )}
         <Edited part={part} />
@@ -177,25 +183,5 @@ export function CallCard({ part, outputs, isRunning }: { part: Part; outputs: Js
         )}
       </div>
     </section>
-  );
-}
-
-/** A client-side call that waits for a page or a person. */
-function ClientPending({ item }: { item: PendingItem }): VNode | null {
-  const { store } = useApp();
-  const tool = store.options.clientTools?.find(({ name }) => name === item.action);
-  const command = useCommand();
-  if (item.form || tool?.form) return <ClientForm item={item} />;
-  return (
-    <div class="cn-actions">
-      <button type="button" class="cn-button" disabled={command.isBusy} onClick={() => void command.run("toolError", { toolCallId: item.toolCallId, text: "Rejected." })}>
-        {t("reject")}
-      </button>
-      {command.note && (
-        <p class="cn-note" role="alert">
-          {command.note}
-        </p>
-      )}
-    </div>
   );
 }

@@ -7,8 +7,9 @@ import type { PendingItem } from "../protocol";
 import { t } from "../strings";
 import { SchemaForm } from "./SchemaForm";
 import type { FormHandle } from "./SchemaForm";
+import { Note } from "./Note";
 
-/** A form whose answer is the output of a client-side call. */
+/** A client-side call that waits: a form whose answer is its output, or only the way to refuse it. */
 export function ClientForm({ item }: { item: PendingItem }): VNode {
   const form = useRef<FormHandle>(null);
   const command = useCommand();
@@ -20,20 +21,18 @@ export function ClientForm({ item }: { item: PendingItem }): VNode {
   };
   return (
     <div class="cn-approval" role="group" aria-label={item.title || item.action}>
-      <SchemaForm schema={schema} values={{}} label={t("answerJson")} handle={form} />
+      {item.form && <SchemaForm schema={schema} values={{}} label={t("answerJson")} handle={form} />}
       <div class="cn-actions">
-        <button type="button" class="cn-button cn-primary" disabled={isBusy} onClick={submit}>
-          {t("submit")}
-        </button>
+        {item.form && (
+          <button type="button" class="cn-button cn-primary" disabled={isBusy} onClick={submit}>
+            {t("submit")}
+          </button>
+        )}
         <button type="button" class="cn-button" disabled={isBusy} onClick={() => void command.run("toolError", { toolCallId: item.toolCallId, text: "Rejected." })}>
           {t("reject")}
         </button>
       </div>
-      {command.note && (
-        <p class="cn-note" role="alert">
-          {command.note}
-        </p>
-      )}
+      <Note of={command} />
     </div>
   );
 }

@@ -1,10 +1,10 @@
 import { h } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
-import { useApp } from "../app";
 import { visible } from "../sanitize";
 import { t } from "../strings";
 import { copyText } from "../clipboard";
+import { useExtra } from "./extra";
 import { Icon } from "./Icon";
 
 /** A button that copies, and says so for a moment. */
@@ -26,24 +26,9 @@ export function CopyButton({ text, label, isIcon }: { text: () => string; label:
 
 /** A block of code: its language, "Copy code", and colours once it is complete and the extra is there. */
 export function Code({ text, lang, isDone }: { text: string; lang: string; isDone: boolean }): VNode {
-  const { extras } = useApp();
   const language = lang.split(/[\s{]/)[0] ?? "";
-  const code = useRef<HTMLElement>(null);
-  const [coloured, setColoured] = useState<Node | null>(null);
-  useEffect(() => {
-    if (!isDone || !language || text.length > 50_000) return undefined;
-    let isCurrent = true;
-    void extras.load("code").then((extra) => {
-      if (isCurrent && extra) setColoured(extra.highlight(text, language));
-    });
-    return () => {
-      isCurrent = false;
-      setColoured(null);
-    };
-  }, [text, language, isDone]);
-  useEffect(() => {
-    if (coloured && code.current) code.current.replaceChildren(coloured);
-  }, [coloured]);
+  const isWanted = isDone && language !== "" && text.length < 50_000;
+  const { box, isDrawn } = useExtra<"code", HTMLElement>(isWanted ? "code" : null, (extra) => extra.highlight(text, language), [text, language]);
   return (
     <figure class="cn-code">
       <figcaption>
@@ -51,7 +36,7 @@ export function Code({ text, lang, isDone }: { text: string; lang: string; isDon
         <CopyButton text={() => text} label={t("copyCode")} />
       </figcaption>
       <pre dir="ltr" tabIndex={0}>
-        {coloured ? <code key="coloured" ref={code} /> : <code key="plain">{visible(text)}</code>}
+        {isDrawn ? <code key="coloured" ref={box} /> : <code key="plain">{visible(text)}</code>}
       </pre>
     </figure>
   );

@@ -3,6 +3,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { useApp, useCommand, useStore } from "../app";
 import type { Box } from "../box";
+import type { ExtraModules } from "../extras";
 import { ACCEPT, pick } from "../files";
 import { textOf } from "../parts";
 import type { QueueItem } from "../protocol";
@@ -10,7 +11,7 @@ import { visible } from "../sanitize";
 import { t } from "../strings";
 import { Icon, IconButton } from "./Icon";
 import { usageText } from "./Toolbar";
-import { Mentions } from "./Mentions";
+import { Note } from "./Note";
 
 function Waiting({ item, box }: { item: QueueItem; box: Box }): VNode {
   const command = useCommand();
@@ -21,11 +22,7 @@ function Waiting({ item, box }: { item: QueueItem; box: Box }): VNode {
   return (
     <li>
       <span dir="auto">{visible(item.text)}</span>
-      {command.note && (
-        <span class="cn-note" role="alert">
-          {command.note}
-        </span>
-      )}
+      <Note of={command} />
       <button type="button" class="cn-quiet" disabled={command.isBusy} onClick={() => void remove()}>
         {t("remove")}
       </button>
@@ -61,6 +58,16 @@ export function Composer({ box }: { box: Box }): VNode {
   const isOff = !connection.isOpen || store.state.closed !== null;
   const isRunning = connection.isOpen && (store.isRunning || ui.isExpecting);
   const { options } = store;
+
+  const names = useRef<HTMLDivElement>(null);
+  const [mentions, setMentions] = useState<ReturnType<ExtraModules["mentions"]["create"]> | null>(null);
+  const wantsMentions = options.mentions === true && box.text.includes("@");
+  useEffect(() => {
+    if (!wantsMentions || mentions || !names.current) return;
+    const frame = names.current;
+    void app.extras.load("mentions").then((extra) => extra && setMentions(extra.create(frame, box, connection)));
+  }, [wantsMentions]);
+  useEffect(() => mentions?.update());
 
   useLayoutEffect(() => {
     const element = area.current;
@@ -142,7 +149,7 @@ export function Composer({ box }: { box: Box }): VNode {
             ))}
           </div>
         )}
-        {options.mentions && <Mentions box={box} />}
+        <div ref={names} hidden />
         <textarea
           ref={area}
           aria-label={t("message")}
@@ -153,6 +160,7 @@ export function Composer({ box }: { box: Box }): VNode {
           readOnly={isOff}
           onInput={(event) => box.set(event.currentTarget.value)}
           onKeyDown={onKeyDown}
+          onSelect={() => mentions?.update()}
           onCompositionStart={() => setComposing(true)}
           onCompositionEnd={() => setComposing(false)}
           onPaste={(event) => {
@@ -186,6 +194,7 @@ export function Composer({ box }: { box: Box }): VNode {
               key="stop"
               type="button"
               class="cn-send"
+              data-stop=""
               aria-label={t("stop")}
               title={t("stop")}
               onClick={() => {

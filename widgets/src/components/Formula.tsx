@@ -1,36 +1,14 @@
 import { h } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
-import { useApp } from "../app";
+import { useExtra } from "./extra";
 
 /** A formula: its source in a code span until the extra is there, then MathML. */
 export function Formula({ tex, display }: { tex: string; display: boolean }): VNode {
-  const { extras } = useApp();
-  const box = useRef<HTMLSpanElement>(null);
-  const [drawn, setDrawn] = useState<Node | null>(null);
-  const [error, setError] = useState("");
-  useEffect(() => {
-    let isCurrent = true;
-    void extras.load("math").then((extra) => {
-      if (!isCurrent || !extra) return;
-      try {
-        setDrawn(extra.render(tex, display));
-        setError("");
-      } catch (reason) {
-        setDrawn(null);
-        setError(reason instanceof Error ? reason.message : String(reason));
-      }
-    });
-    return () => {
-      isCurrent = false;
-    };
-  }, [tex, display]);
-  useEffect(() => {
-    if (drawn) box.current?.replaceChildren(drawn);
-  }, [drawn]);
-  if (drawn) return <span key="drawn" ref={box} class="cn-math" data-display={display ? "" : undefined} dir="ltr" />;
+  const { box, isDrawn, error } = useExtra<"math", HTMLSpanElement>("math", (extra) => extra.render(tex, display), [tex, display]);
+  const mark = display ? "" : undefined;
+  if (isDrawn) return <span key="drawn" ref={box} class="cn-math" data-display={mark} dir="ltr" />;
   return (
-    <code key="source" class="cn-math" data-display={display ? "" : undefined} title={error || undefined} dir="ltr">
+    <code key="source" class="cn-math" data-display={mark} title={error || undefined} dir="ltr">
       {tex}
     </code>
   );

@@ -8,6 +8,7 @@ import { visible } from "../sanitize";
 import { t } from "../strings";
 import { IconButton } from "./Icon";
 import { RunAction } from "./RunAction";
+import { Note } from "./Note";
 
 const FORMATS = { md: "Markdown", html: "HTML", json: "JSON", ipynb: "notebook" } as const;
 
@@ -106,11 +107,7 @@ export function Header({ box }: { box: Box }): VNode {
           )}
         </div>
       </header>
-      {command.note && (
-        <p class="cn-error cn-header-note" role="alert">
-          {command.note}
-        </p>
-      )}
+      <Note of={command} />
       {isCalling && <RunAction onClose={() => setCalling(false)} />}
     </Fragment>
   );

@@ -13,6 +13,7 @@ import { Icon } from "./Icon";
 import { Picture } from "./Picture";
 import { Toolbar } from "./Toolbar";
 import { AssetText } from "./Value";
+import { Note } from "./Note";
 
 function Reasoning({ text, isOpen: isRunning }: { text: string; isOpen: boolean }): VNode {
   const started = useRef(isRunning ? Date.now() : 0);
@@ -26,7 +27,7 @@ function Reasoning({ text, isOpen: isRunning }: { text: string; isOpen: boolean 
   return (
     <div class="cn-reasoning" data-running={isRunning ? "" : undefined}>
       <button type="button" class="cn-quiet" aria-expanded={isShown} onClick={() => setShown(!isShown)}>
-        <Icon name="chevron" />
+        <Icon name="right" />
         {label}
       </button>
       {isShown && <Markdown text={text} isDone={!isRunning} />}
@@ -174,11 +175,7 @@ function Editor({ item, onDone }: { item: Item; onDone: () => void }): VNode {
           {t("cancel")}
         </button>
       </div>
-      {command.note && (
-        <p class="cn-error" role="alert">
-          {command.note}
-        </p>
-      )}
+      <Note of={command} />
     </div>
   );
 }

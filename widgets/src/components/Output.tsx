@@ -1,12 +1,12 @@
 import { Fragment, h } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
-import { useApp } from "../app";
 import { Markdown } from "../markdown/draw";
 import { isAsset } from "../parts";
 import type { JsonObject } from "../parts";
 import type { Json } from "../protocol";
 import { visible } from "../sanitize";
+import { t } from "../strings";
+import { useExtra } from "./extra";
 import { Formula } from "./Formula";
 import { Picture } from "./Picture";
 import { AssetText, Value } from "./Value";
@@ -15,22 +15,8 @@ const text = (value: Json): string => (Array.isArray(value) ? value.join("") : S
 
 /** Markup of a bundle, cleaned by the one sanitiser; its plain text until that is there. */
 function Markup({ markup, fallback }: { markup: string; fallback: VNode | null }): VNode {
-  const { extras } = useApp();
-  const box = useRef<HTMLDivElement>(null);
-  const [clean, setClean] = useState<Node | null>(null);
-  useEffect(() => {
-    let isCurrent = true;
-    void extras.load("markup").then((extra) => {
-      if (isCurrent && extra) setClean(extra.clean(markup));
-    });
-    return () => {
-      isCurrent = false;
-    };
-  }, [markup]);
-  useEffect(() => {
-    if (clean) box.current?.replaceChildren(clean);
-  }, [clean]);
-  return clean ? <div class="cn-markup cn-wide" ref={box} tabIndex={0} role="region" aria-label="HTML" /> : <Fragment>{fallback}</Fragment>;
+  const { box, isDrawn } = useExtra<"markup", HTMLDivElement>("markup", (extra) => extra.clean(markup), [markup]);
+  return isDrawn ? <div class="cn-markup cn-wide" ref={box} tabIndex={0} role="region" aria-label={t("output")} /> : <Fragment>{fallback}</Fragment>;
 }
 
 // Colours and cursor movements of terminals: the letters stay, the colours are left out.

@@ -1,6 +1,6 @@
 import { h } from "preact";
-import { useEffect, useImperativeHandle, useRef, useState } from "preact/hooks";
-import type { Ref, VNode } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { RefObject, VNode } from "preact";
 import { useApp } from "../app";
 import type { Form } from "../extras/form";
 import type { JsonObject } from "../parts";
@@ -12,7 +12,7 @@ export interface FormHandle {
 }
 
 /** Fields of a JSON Schema, from the extra; a box for JSON until it is there. */
-export function SchemaForm({ schema, values, label, handle }: { schema: JsonObject | null; values: JsonObject; label: string; handle: Ref<FormHandle> }): VNode {
+export function SchemaForm({ schema, values, label, handle }: { schema: JsonObject | null; values: JsonObject; label: string; handle: RefObject<FormHandle | null> }): VNode {
   const { extras } = useApp();
   const box = useRef<HTMLDivElement>(null);
   const area = useRef<HTMLTextAreaElement>(null);
@@ -41,9 +41,7 @@ export function SchemaForm({ schema, values, label, handle }: { schema: JsonObje
   useEffect(() => {
     if (form) box.current?.replaceChildren(form.element);
   }, [form]);
-  useImperativeHandle(
-    handle,
-    () => ({
+  handle.current = {
       read() {
         if (form) return form.read();
         try {
@@ -62,9 +60,7 @@ export function SchemaForm({ schema, values, label, handle }: { schema: JsonObje
         if (form) form.fail(message, field);
         else setError(message);
       },
-    }),
-    [form],
-  );
+    };
   if (form) return <div key="fields" ref={box} />;
   const text = JSON.stringify(values, null, 2);
   return (

@@ -1,4 +1,4 @@
-import { Fragment, h } from "preact";
+import { h } from "preact";
 import type { VNode } from "preact";
 import { useCommand, useStore } from "../app";
 import type { CommandType, JsonObject } from "../parts";
@@ -7,6 +7,7 @@ import type { Item } from "../store";
 import { formatNumber, t } from "../strings";
 import { CopyButton } from "./Code";
 import { IconButton } from "./Icon";
+import { Note } from "./Note";
 
 /** Tokens and cost in words; what is unknown is left out, never 0. */
 export function usageText(usage: JsonObject | null | undefined): string {
@@ -37,7 +38,6 @@ export function Toolbar({ item, isHidden, onEdit }: { item: Item; isHidden: bool
   const run = (type: CommandType, extra: JsonObject = {}) => () => void command.run(type, { messageId: item.id, ...extra });
   const { branch } = item;
   const usage = usageText(store.state.usage?.messages?.[item.id]);
-  const siblings = branch as (typeof branch & { previous?: string; next?: string }) | null;
   return (
     <footer class="cn-foot" data-hidden={isHidden ? "" : undefined}>
       {branch && branch.count > 1 && (
@@ -47,7 +47,7 @@ export function Toolbar({ item, isHidden, onEdit }: { item: Item; isHidden: bool
             label={t("previous")}
             isOff={isOff || branch.index <= 0}
             why={why}
-            onClick={run("switch", siblings?.previous ? { messageId: siblings.previous } : { index: branch.index - 1 })}
+            onClick={run("switch", { index: branch.index - 1 })}
           />
           <span class="cn-count">
             {branch.index + 1}/{branch.count}
@@ -57,7 +57,7 @@ export function Toolbar({ item, isHidden, onEdit }: { item: Item; isHidden: bool
             label={t("next")}
             isOff={isOff || branch.index >= branch.count - 1}
             why={why}
-            onClick={run("switch", siblings?.next ? { messageId: siblings.next } : { index: branch.index + 1 })}
+            onClick={run("switch", { index: branch.index + 1 })}
           />
         </span>
       )}
@@ -71,13 +71,7 @@ export function Toolbar({ item, isHidden, onEdit }: { item: Item; isHidden: bool
         </span>
       )}
       {usage && <span class="cn-usage">{usage}</span>}
-      {command.note && (
-        <Fragment>
-          <span class="cn-error" role="alert">
-            {command.note}
-          </span>
-        </Fragment>
-      )}
+      <Note of={command} />
     </footer>
   );
 }

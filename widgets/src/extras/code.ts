@@ -22,6 +22,20 @@ import yaml from "highlight.js/lib/languages/yaml";
 const languages = { bash, c, cpp, css, diff, go, java, javascript, json, julia, latex, markdown, python, r, rust, sql, typescript, xml, yaml };
 for (const [name, language] of Object.entries(languages)) hljs.registerLanguage(name, language);
 
+// The colours come with the code that needs them.
+const style = document.createElement("style");
+style.textContent = [
+  ["keyword literal built_in type", "var(--jp-mirror-editor-keyword-color, var(--chatnb-link))"],
+  ["string regexp addition", "var(--jp-mirror-editor-string-color, var(--chatnb-good))"],
+  ["number symbol", "var(--jp-mirror-editor-number-color, var(--chatnb-warn))"],
+  ["title section attr name", "var(--jp-mirror-editor-def-color, var(--chatnb-link))"],
+  ["comment quote meta", "var(--chatnb-muted)"],
+  ["deletion", "var(--chatnb-bad)"],
+]
+  .map(([names = "", color = ""]) => `${names.split(" ").map((name) => `.chatnb-view .cn-hl-${name}`).join(",")}{color:${color}}`)
+  .join("");
+document.head.append(style);
+
 interface Scope {
   scope?: string;
   children: (string | Scope)[];

@@ -1,5 +1,5 @@
-import { Marked } from "marked";
-import type { Token, TokenizerAndRendererExtension, Tokens } from "marked";
+import { Lexer, Tokenizer, getDefaults } from "marked";
+import type { MarkedOptions, Token, Tokens } from "marked";
 
 /** A piece of TeX, as `tokens` of marked name it. */
 export interface MathToken extends Tokens.Generic {
@@ -15,44 +15,44 @@ const PAREN = /^\\\(([^`]+?)\\\)/;
 const BRACKET = /^\\\[([^`]+?)\\\]/;
 const BLOCK = /^ {0,3}(?:\$\$([^`]+?)\$\$|\\\[([^`]+?)\\\])[ \t]*(?:\n+|$)/;
 
-const inlineMath: TokenizerAndRendererExtension = {
-  name: "math",
-  level: "inline",
-  start: (src) => {
-    const at = src.search(/\$|\\[([]/);
-    return at < 0 ? undefined : at;
-  },
-  tokenizer: (src) => {
-    const double = DOUBLE.exec(src) ?? BRACKET.exec(src);
-    const match = double ?? PAREN.exec(src) ?? DOLLAR.exec(src);
-    if (!match) return undefined;
-    return { type: "math", raw: match[0], text: (match[1] ?? "").trim(), display: double !== null };
-  },
-};
+const math = (raw: string, text: string | undefined, display: boolean): MathToken => ({ type: "math", raw, text: (text ?? "").trim(), display });
 
-const blockMath: TokenizerAndRendererExtension = {
-  name: "mathBlock",
-  level: "block",
-  start: (src) => {
-    const match = /\n {0,3}(?:\$\$|\\\[)/.exec(src);
-    return match ? match.index + 1 : undefined;
-  },
-  tokenizer: (src) => {
-    const match = BLOCK.exec(src);
-    if (!match) return undefined;
-    return { type: "math", raw: match[0], text: (match[1] ?? match[2] ?? "").trim(), display: true };
-  },
-};
+const at = (index: number): number => (index < 0 ? Infinity : index);
 
-const marked = new Marked({
+class TextTokenizer extends Tokenizer {
+  // Raw HTML is text.
+  override html(): undefined {
+    return undefined;
+  }
+
+  override tag(): undefined {
+    return undefined;
+  }
+}
+
+const options = {
+  ...getDefaults(),
   gfm: true,
-  extensions: [inlineMath, blockMath],
-  tokenizer: {
-    // Raw HTML is text.
-    html: () => undefined,
-    tag: () => undefined,
+  extensions: {
+    renderers: {},
+    childTokens: {},
+    block: [
+      (src: string): Tokens.Generic | undefined => {
+        const match = BLOCK.exec(src);
+        return match ? math(match[0], match[1] ?? match[2], true) : undefined;
+      },
+    ],
+    startBlock: [(src: string): number => at(src.search(/\n {0,3}(?:\$\$|\\\[)/)) + 1],
+    inline: [
+      (src: string): Tokens.Generic | undefined => {
+        const display = DOUBLE.exec(src) ?? BRACKET.exec(src);
+        const match = display ?? PAREN.exec(src) ?? DOLLAR.exec(src);
+        return match ? math(match[0], match[1], display !== null) : undefined;
+      },
+    ],
+    startInline: [(src: string): number => at(src.search(/\$|\\[([]/))],
   },
-});
+} as unknown as MarkedOptions;
 
 /** The tokens of a markdown text. Nothing in them is markup: drawing decides what becomes an element. */
-export const lex = (text: string): Token[] => marked.lexer(text);
+export const lex = (text: string): Token[] => new Lexer({ ...options, tokenizer: new TextTokenizer(options) as typeof options.tokenizer }).lex(text);

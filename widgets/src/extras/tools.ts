@@ -1,27 +1,25 @@
-import type { Connection } from "./connection";
-import type { RunFrame } from "./protocol";
-import type { Store } from "./store";
+import type { Connection } from "../connection";
+import type { RunFrame } from "../protocol";
+import type { Store } from "../store";
 
 const MAX_OUTPUT = 1024 * 1024;
 
 type Tool = (input: unknown, context: { signal: AbortSignal }) => unknown;
 
-/** Runs `js` client tools. Their source comes only from the kernel's Python code, with the options. */
-export class ClientTools {
+/** Runs `js` client tools, which need blob modules themselves. Their source comes only from the kernel's Python code, with the options. */
+class Tools {
   private running = new Map<string, AbortController>();
 
   constructor(
     private readonly connection: Connection,
     private readonly store: Store,
-  ) {
-    connection.onRun = (frame) => void this.run(frame);
-  }
+  ) {}
 
   abort(): void {
     for (const controller of this.running.values()) controller.abort();
   }
 
-  private async run({ toolCallId, name, input }: RunFrame): Promise<void> {
+  async run({ toolCallId, name, input }: RunFrame): Promise<void> {
     if (this.running.has(toolCallId)) return;
     const source = this.store.options.clientTools?.find((tool) => tool.name === name)?.js;
     if (!source) return;
@@ -48,3 +46,5 @@ export class ClientTools {
     }
   }
 }
+
+export const create = (connection: Connection, store: Store): Tools => new Tools(connection, store);

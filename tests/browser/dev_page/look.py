@@ -1,0 +1,89 @@
+"""Shows the built panel with a scripted kernel, and takes its pictures.
+
+`python tests/browser/dev_page/look.py` serves the page on 127.0.0.1; `--shots` takes every scenario in light and dark,
+narrow and wide, into `tests/browser/shots/panel/`. Build first: `npm run build` in `widgets/`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import http.server
+import shutil
+import threading
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+STATIC = HERE.parents[2] / "chatnb" / "widget" / "static"
+SHOTS = HERE.parent / "shots" / "panel"
+SCENARIOS = (
+    "empty submitted streaming thinking talk approval cards error recovering offered gone branches history".split()
+)
+ARGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    """Serves this folder, and the built files under `/static/`."""
+
+    def translate_path(self, path: str) -> str:
+        if path.startswith("/static/"):
+            return str(STATIC / Path(path.split("?")[0]).name)
+        return super().translate_path(path)
+
+    def end_headers(self) -> None:
+        self.send_header("Cache-Control", "no-store")
+        super().end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        return None
+
+
+def serve(port: int) -> http.server.ThreadingHTTPServer:
+    """A server in a thread of its own; `server_port` tells where."""
+    handler = functools.partial(Handler, directory=str(HERE))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
+def take(names: list[str], port: int) -> None:
+    """Takes the pictures of the named scenarios."""
+    from playwright.sync_api import sync_playwright
+
+    SHOTS.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright:
+        found = shutil.which("chromium") or shutil.which("chromium-browser")
+        browser = playwright.chromium.launch(args=ARGS, **({"executable_path": found} if found else {}))
+        for width, theme in ((900, "light"), (900, "dark"), (320, "light")):
+            page = browser.new_page(viewport={"width": width, "height": 600})
+            page.on("pageerror", lambda error: print("page error:", error))
+            page.on("console", lambda message: message.type == "error" and print("console:", message.text))
+            for name in names:
+                page.goto(f"http://127.0.0.1:{port}/index.html?scenario={name}&theme={theme}")
+                page.wait_for_selector(".chatnb-view")
+                page.wait_for_timeout(900)
+                page.screenshot(path=SHOTS / f"{name}-{theme}-{width}.png")
+            page.close()
+        browser.close()
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--shots", action="store_true")
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("names", nargs="*")
+    options = parser.parse_args()
+    server = serve(options.port)
+    if options.shots:
+        take(options.names or SCENARIOS, server.server_port)
+        return
+    print(f"http://127.0.0.1:{server.server_port}/index.html?scenario=talk")
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()
