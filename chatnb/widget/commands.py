@@ -1,7 +1,8 @@
 """What views ask for: checked, done once, answered (spec/widget.md, 3.2).
 
-`CommandDesk.receive` runs on whichever thread the host delivers to. It only validates and hands over; all else
-happens on the chat's runtime. The last 1,000 ids are kept with their answers, so a command that comes twice is done once.
+`CommandDesk.receive` runs on whichever thread the host delivers to. It only validates and hands over; all
+else happens on the chat's runtime. The last 1,000 ids are kept with their answers, so a command that comes twice is
+done once.
 """
 
 from __future__ import annotations
@@ -169,16 +170,15 @@ def refusal(error: BaseException) -> Fields:
     names = [cls.__name__ for cls in type(error).__mro__]
     for name, code, text in _CODES:
         if name in names:
-            return error_ack(code, text or str(error) or name, _field(error))
+            return error_ack(code, text or str(error) or name, field_of(getattr(error, "details", None)))
     if "ChatnbError" in names:
         return error_ack("failed", str(error) or names[0])
     logger.warning("a command failed", exc_info=error)
     return error_ack("failed", f"This failed ({names[0]}).")
 
 
-def _field(error: BaseException) -> str | None:
-    """Return the argument that is not valid, where the error tells."""
-    details = getattr(error, "details", None)
+def field_of(details: JsonValue) -> str | None:
+    """Return the argument that is not valid, where an error's details tell."""
     missing = details.get("missing") if isinstance(details, Mapping) else None
     if isinstance(missing, list) and missing:
         return str(missing[0])

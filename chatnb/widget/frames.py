@@ -1,8 +1,8 @@
 """Frames from pictures: what changed since the last one, as operations (spec/widget.md, 3.1). Pure: no clock, no I/O.
 
-The builder keeps what a view that got every frame shows (its shadow). Text deltas take a short way: they are appended
-to the window's operations and to the shadow, at the cost of the delta. Every other change is found by comparing the next
-picture with the shadow by identity, so that a missed or surplus notification can never make views wrong.
+The builder keeps what a view that got every frame shows (its shadow). Text deltas take a short way: they are
+appended to the window's operations and to the shadow, at the cost of the delta. Every other change is found by
+comparing the next picture with the shadow by identity, so that a missed or surplus notification can't make views wrong.
 """
 
 from __future__ import annotations

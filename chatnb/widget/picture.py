@@ -183,8 +183,10 @@ def _call(call: CallView) -> Form:
 def _usage(usage: Mapping[str, JsonValue] | None) -> tuple[JsonValue, dict[str, JsonValue]]:
     if not usage:
         return None, {}
+    if "total" not in usage:
+        return dict(usage), {}
     by_message = usage.get("messages")
-    return usage.get("total"), dict(by_message) if isinstance(by_message, Mapping) else {}
+    return usage["total"], dict(by_message) if isinstance(by_message, Mapping) else {}
 
 
 def _interruption(interruption: Any) -> Form | None:
@@ -205,5 +207,6 @@ def _restorable(item: Any) -> Form:
 def _closed(closed: str | None) -> Form | None:
     if closed is None:
         return None
+    # The engine's words: "taken over: WHO", or why the chat is closed.
     reason, _, by = closed.partition(":")
-    return {"reason": "lease-lost" if reason == "lease-lost" else "closed", "by": by.strip() or None}
+    return {"reason": "lease-lost", "by": by.strip() or None} if reason == "taken over" else {"reason": "closed"}

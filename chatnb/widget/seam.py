@@ -9,32 +9,25 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .._json import JsonValue
 from .._ports import FunctionCall
 from ..messages import UIMessage
 from ..turns.records import ChatState, Update
+from .relay import Relay
 
 if TYPE_CHECKING:
-    from ..actions import Action, PreparedCall
+    from ..actions import Action
+    from ..actions.progress import Show
+    from ..actions.settled import Settled
     from ..chat import Chat
     from ..turns import Outcome, Submission
 
 T = TypeVar("T")
 KEY_VARIABLES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY")
 _SHORTEST_KEY = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SiteResult:
-    """How a call at the widget site ended: an output or, as a text, an error; and what it displayed."""
-
-    output: JsonValue = None
-    error: str | None = None
-    outputs: Sequence[JsonValue] = ()
-    duration_ms: int | None = None
 
 
 class ChatSeam:
@@ -106,7 +99,7 @@ class ChatSeam:
 
     def messages(self) -> tuple[UIMessage, ...]:
         """Return the history with the unfinished message as far as it is; from any thread."""
-        messages: tuple[UIMessage, ...] = self._engine.shown_messages()
+        messages: tuple[UIMessage, ...] = self.chat.messages
         return messages
 
     def settled_messages(self) -> tuple[UIMessage, ...]:
@@ -125,14 +118,24 @@ class ChatSeam:
 
     def set_tool_phase(self, tool_call_id: str, active: bool) -> None:
         """Say whether a client tool works; on the runtime. All widgets of the chat show it."""
-        self._engine.set_tool_phase(tool_call_id, active)
+        before = self._engine.tool_phase
+        after = before | {tool_call_id} if active else before - {tool_call_id}
+        self._engine.set_state(tool_phase=after)
 
     # --- inputs -------------------------------------------------------------------------------------------------
 
-    def do(self, method: str, *args: object, **options: object) -> Submission:
-        """Call an input method of the chat with this widget as origin."""
-        submission: Submission = getattr(self.chat, method)(*args, **options, _origin=self.origin)
-        return submission
+    def do(self, method: str, *args: object, **options: Any) -> Submission:
+        """Call an input method of the chat with this widget as origin.
+
+        With `_body`, an async function, the input is made once that has returned the body; one that raises is the
+        outcome `error`, stage `input`.
+        """
+        make_body: Callable[[], Awaitable[Any]] | None = options.pop("_body", None)
+        call = partial(getattr(self.chat, method), *args, **options, _origin=self.origin)
+        if make_body is None:
+            submission: Submission = call()
+            return submission
+        return Relay.start(self._runtime, self.chat.id, make_body, call)
 
     def input_id(self, submission: Submission) -> str | None:
         """Return the id under which an input stands in the queue."""
@@ -145,17 +148,18 @@ class ChatSeam:
 
     def cancel_input(self, input_id: str) -> str | None:
         """Take a waiting input out of the queue and return its text; None when it does not wait."""
-        text: str | None = self._engine.cancel_input(input_id)
-        return text
+        found = self._engine.cancel_input(input_id)
+        if found is None:
+            return None
+        return str(found.message.text) if found.kind == "send" else ""
 
     def add_inserter(self, insert: Callable[..., Awaitable[bool]]) -> None:
         """Offer to insert cells: `insert(source, kind, position)`; on the runtime."""
-        self._engine.cell_inserters.append(insert)
+        self._engine.cell_inserters = [*getattr(self._engine, "cell_inserters", ()), insert]
 
     def remove_inserter(self, insert: Callable[..., Awaitable[bool]]) -> None:
         """Offer it no more."""
-        if insert in self._engine.cell_inserters:
-            self._engine.cell_inserters.remove(insert)
+        self._engine.cell_inserters = [known for known in self._engine.cell_inserters if known != insert]
 
     # --- the agent ----------------------------------------------------------------------------------------------
 
@@ -184,18 +188,34 @@ class ChatSeam:
         """The agent's model."""
         return self._engine.definition.model
 
-    async def call_action(
-        self, prepared: PreparedCall, tool_call_id: str, show: Callable[[dict[str, JsonValue]], None]
-    ) -> SiteResult:
-        """Call a prepared action at the widget site, with the person's click as its approval.
+    async def call_action(self, name: str, arguments: JsonValue, show: Show) -> Settled:
+        """Call an action at the widget site; a person has just clicked.
 
         Args:
-            prepared: The call.
-            tool_call_id: Its id.
-            show: Told of phase, progress and log, on the runtime.
+            name: The action's name.
+            arguments: Its input.
+            show: Takes progress and lines, on the runtime.
         """
-        result: SiteResult = await self._engine.call_from_widget(prepared, tool_call_id, show)
-        return result
+        from ..actions.dispatch import Dispatcher
+
+        place = self.chat._composition
+        environment = place.environment(self.chat.agent, self.chat)
+        dispatcher = Dispatcher(
+            self._engine.definition.catalog,
+            environment,
+            calls=self._runtime.calls,
+            clock=place.clock,
+            new_id=place.new_id,
+        )
+        return await dispatcher.dispatch(
+            name,
+            arguments,
+            site="widget",
+            identity=environment.identity,
+            proof=True,
+            chat_id=self.chat.id,
+            show=show,
+        )
 
     def credentials(self) -> tuple[str, ...]:
         """Return the values that no frame, transcript or log may hold, the longest first."""

@@ -6,24 +6,28 @@ calls down the one road of `actions/dispatch.py`.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._ids import random_word
 from .._json import JsonValue
 from ..turns.records import ChatState, Pending
 from .channel import Channel, error_ack
-from .commands import Answer, Fields
+from .commands import Answer, Fields, field_of
 from .protocol import CallCommand, DecisionCommand
-from .seam import ChatSeam, SiteResult
+from .seam import ChatSeam
 from .view_form import Form, ViewForm
 
 logger = logging.getLogger("chatnb.widget")
 
 CALLS_KEPT = 50
 """Cards of "Run an action" that a panel keeps."""
+
+SOON = 0.25
+"""Seconds in which arguments that do not fit are found out; then the command is answered."""
 
 Settle = Callable[[Any, Answer, Fields | None, Fields | None], None]
 
@@ -94,7 +98,6 @@ class WidgetSite:
         if action is None:
             answer(error_ack("not_found", "There is no such action."))
             return
-        prepared = action.prepare(command.args)
         id = f"call-{random_word(16)}"
         part: Form = {
             "type": f"tool-{command.name}",
@@ -103,27 +106,33 @@ class WidgetSite:
             "state": "input-available",
             "input": self._form.value(command.args),
         }
-        self._show(id, {"toolCallId": id, "phase": "waiting", "part": part})
-        self._seam.spawn(self._run(id, part, prepared), f"widget call of {command.name}")
-        answer({"ok": True, "result": {"toolCallId": id}})
+        self._seam.spawn(self._run(command, id, part, answer), f"widget call of {command.name}")
 
-    async def _run(self, id: str, part: Form, prepared: Any) -> None:
-        def show(fields: Form) -> None:
+    async def _run(self, command: CallCommand, id: str, part: Form, answer: Answer) -> None:
+        """Run a call. Arguments that do not fit are the command's answer; all else is told by the card."""
+
+        def show(progress: Form | None, lines: Sequence[Form]) -> None:
             if id in self.calls:
-                self._show(id, {**self.calls[id], **fields})
+                fields: Form = {"phase": "running", "log": list(lines)}
+                self._show(id, {**self.calls[id], **fields, **({"progress": progress} if progress else {})})
 
-        result: SiteResult = await self._seam.call_action(prepared, id, show)
-        done: Form = {**part, "state": "output-error" if result.error is not None else "output-available"}
-        if result.error is not None:
-            done["errorText"] = self._form.text(result.error)
+        work = asyncio.ensure_future(self._seam.call_action(command.name, command.args, show))
+        await asyncio.wait({work}, timeout=SOON)
+        invalid = work.result().failure if work.done() else None
+        if invalid is not None and invalid.code == "invalid_arguments":
+            answer(error_ack("invalid", invalid.public_text, field_of(invalid.details)))
+            return
+        self._show(id, {"toolCallId": id, "phase": "running", "part": part})
+        answer({"ok": True, "result": {"toolCallId": id}})
+        settled = await work
+        if settled.failure is None:
+            done: Form = {**part, "state": "output-available", "output": self._form.value(settled.output)}
         else:
-            done["output"] = self._form.value(result.output)
-        fields: Form = {"phase": "done", "part": done}
-        if result.outputs:
-            fields["outputs"] = self._form.value(list(result.outputs))
-        if result.duration_ms is not None:
-            fields["durationMs"] = result.duration_ms
-        show(fields)
+            done = {**part, "state": "output-error", "errorText": self._form.text(settled.failure.text)}
+        call: Form = {**self.calls.get(id, {"toolCallId": id}), "phase": "done", "part": done}
+        if settled.outputs:
+            call["outputs"] = self._form.value(list(settled.outputs))
+        self._show(id, {**call, "durationMs": settled.duration_ms})
 
     def _show(self, id: str, call: Form) -> None:
         self.calls = {**self.calls, id: call}

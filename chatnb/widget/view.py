@@ -98,6 +98,10 @@ class ChatWidget(anywidget.AnyWidget):
     suggestions = traitlets.Tuple().tag(sync=True)
     _snapshot = traitlets.Dict().tag(sync=True)
 
+    # Set before any of traitlets' own set-up, which already calls some of the methods below.
+    _panel: Panel | None = None
+    _is_closed = False
+
     def __init__(self, chat: Any, **options: Any) -> None:
         check_known(options)
         opened = _chat_of(chat)
@@ -109,8 +113,6 @@ class ChatWidget(anywidget.AnyWidget):
         for name in ("placeholder", "title"):
             if live.get(name) is not None and not isinstance(live[name], str):
                 raise ConfigError(f"{name} must be a text")
-        self._panel: Panel | None = None
-        self._is_closed = False
         self._settings = settings
         self._outputs = TranscriptOutputs(self._render_transcript, publish_output)
         super().__init__(**live)
