@@ -10,7 +10,10 @@ from tests.browser.conftest import OpenNotebook
 from tests.browser.notebook_page import EFFECT, NotebookPage
 
 CALL = 'Reply(calls=[("lookup", {"region": "EU"})])'
-REPORT = "effect(status=chat.status, words=len(chat.messages[-1].text.split()), messages=len(chat.messages))"
+REPORT = """
+text = chat.messages[-1].text if chat.messages else ""
+effect(status=chat.status, words=len(text.split()), messages=len(chat.messages))
+"""
 
 
 def cells(*steps: str, views: int = 1) -> list[str]:
