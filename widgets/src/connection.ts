@@ -207,7 +207,7 @@ export class Connection {
     if (epoch === this.epoch) return;
     this.epoch = epoch;
     this.seq = -1;
-    this.early = [];
+    this.early = this.early.filter((ops) => ops.epoch === epoch);
   }
 
   private settleHello(): void {

@@ -22,6 +22,7 @@ function mendTable(text: string): string {
   if (!head.startsWith("|") || lines.length > 2) return text;
   const rule = lines[1] ?? "";
   if (rule !== "" && !/^[|:\- ]+$/.test(rule)) return text;
+  if (/^\|\s*$/.test(head)) return text.slice(0, text.length - lines.join("\n").length);
   const cells = Math.max(1, head.replace(/\\\|/g, "").replace(/\|\s*$/, "").split("|").length - 1);
   const whole = head.trimEnd().endsWith("|") && head.length > 1 ? head : head + " |";
   const before = text.slice(0, text.length - lines.join("\n").length);
@@ -49,11 +50,15 @@ function mendMath(text: string): string {
   return opened.endsWith("$") ? text.slice(0, -1) : text;
 }
 
+/** A lone asterisk between spaces is a sign of its own, outside code. */
+const escapeLone = (text: string): string =>
+  text.replace(/(`+)[^`]*\1|(?<=\S[ \t])\*(?=[ \t]|$)/g, (found, code: string | undefined) => (code ? found : "\\*"));
+
 /** Closes what a text that still grows has open, so that no raw sign flashes. */
 export function mend(text: string): string {
   if (isInFence(text)) return text.replace(/\n {0,3}[`~]{1,}$/, "\n");
   // A run of signs at the very end may open or close; it is shown once it is known which.
-  let tail = text.replace(/(^|\s)(?:\*{1,3}|_{1,3}|~{1,2}|`{1,2}|!?\[)$/, "$1").replace(/(\n|^) {0,3}(?:[-+*#>=]|\d+[.)]?)$/, "$1");
-  if ((tail.split("`").length - 1) % 2 === 1) tail = /`$/.test(tail) ? tail.slice(0, -1) : tail + "`";
-  return remend(mendTable(mendMath(tail)), { setextHeadings: true, katex: false });
+  let tail = text.replace(/(?:[*_~`]+|!?\[)$/, "").replace(/(\n|^) {0,3}(?:[-+#>=]|\d+[.)]?)$/, "$1");
+  if ((tail.split("`").length - 1) % 2 === 1) tail += "`";
+  return remend(escapeLone(mendTable(mendMath(tail))), { katex: false });
 }

@@ -1,0 +1,122 @@
+import { describe, expect, it } from "vitest";
+import { lex } from "../src/markdown/lexer";
+import { isInFence, mend } from "../src/markdown/mend";
+import { TextStream } from "../src/markdown/stream";
+import { random } from "./builders";
+
+type Tree = { type: string; text?: string; tokens?: Tree[]; items?: Tree[] };
+const types = (text: string): string[] => {
+  const found: string[] = [];
+  const walk = (tokens: Tree[]): void => {
+    for (const token of tokens) {
+      found.push(token.type);
+      walk(token.tokens ?? []);
+      walk(token.items ?? []);
+    }
+  };
+  walk(lex(text) as Tree[]);
+  return found;
+};
+const mathOf = (text: string): string[] => {
+  const found: string[] = [];
+  const walk = (tokens: Tree[]): void => {
+    for (const token of tokens) {
+      if (token.type === "math") found.push((token as unknown as { display: boolean }).display ? `[${token.text}]` : String(token.text));
+      walk(token.tokens ?? []);
+      walk(token.items ?? []);
+    }
+  };
+  walk(lex(text) as Tree[]);
+  return found;
+};
+
+describe("math", () => {
+  it.each([
+    ["from $5 to $10", []],
+    ["it costs $5, or $6", []],
+    ["$x^2$", ["x^2"]],
+    ["\\(a\\)", ["a"]],
+    ["\\[b\\]", ["[b]"]],
+    ["$$c$$", ["[c]"]],
+    ["`$d$`", []],
+    ["a \\$x\\$ b", []],
+    ["$ x$ and $y $", []],
+    ["$$\na\n\nb\n$$", ["[a\n\nb]"]],
+    ["text $a_b$ and $c_d$", ["a_b", "c_d"]],
+    ["a $x\n\ny$ b", []],
+  ])("C21 of widget.md: %s", (text, expected) => {
+    expect(mathOf(text)).toEqual(expected);
+  });
+});
+
+describe("raw HTML", () => {
+  it.each(["<b>x</b>", "<script>alert(1)</script>", "a <img src=x onerror=y> b", "<div>\n\n*x*\n\n</div>", "<!-- c -->"])("widget.md section 4: %s shows as text", (text) => {
+    expect(types(text)).not.toContain("html");
+  });
+});
+
+describe("a growing text", () => {
+  const raw = (text: string): string => {
+    const found: string[] = [];
+    const walk = (tokens: Tree[]): void => {
+      for (const token of tokens) {
+        if (token.tokens?.length) walk(token.tokens);
+        else if (token.items) walk(token.items);
+        else if (token.type === "table") found.push("");
+        else if (token.type === "text" || token.type === "escape") found.push(token.text ?? "");
+      }
+    };
+    walk(lex(text) as Tree[]);
+    return found.join("");
+  };
+
+  it.each(["**bold** end", "a *word* b", "~~gone~~ x", "a `code` b", "***both*** x", "see [a](http://b.c/d) now", "| a | b |\n|---|---|\n| c | d |"])("C20 of widget.md: no raw sign of %s flashes", (text) => {
+    for (let end = 1; end <= text.length; end += 1) expect(raw(mend(text.slice(0, end))), text.slice(0, end)).not.toMatch(/\*|~|`|\]\(|\|/);
+  });
+
+  it("C20 of widget.md: an open link or image is neither link nor image", () => {
+    for (const text of ["[a](http", "![a](http", "[a]"]) {
+      const links = (lex(mend(text)) as Tree[]).flatMap((token) => token.tokens ?? []).filter((token) => token.type === "image");
+      expect(links).toEqual([]);
+    }
+  });
+
+  it("C20 of widget.md: open math is math, a price is a price", () => {
+    expect(mathOf(mend("so $x"))).toEqual(["x"]);
+    expect(mathOf(mend("so \\(x + "))).toEqual(["x +"]);
+    expect(mathOf(mend("so $$x"))).toEqual(["[x]"]);
+    expect(mathOf(mend("costs $5 and"))).toEqual([]);
+  });
+
+  it("leaves lone signs alone", () => {
+    expect(raw(mend("1 * 2"))).toBe("1 * 2");
+    expect(raw(mend("snake_case_name"))).toBe("snake_case_name");
+  });
+
+  it("knows whether it ends in a fence", () => {
+    expect([isInFence("```py\nx"), isInFence("```py\nx\n```"), isInFence("````\n```\n"), isInFence("text")]).toEqual([true, false, true, false]);
+  });
+
+  it("C20 of widget.md: at the end it equals what a finished text draws, however it came", () => {
+    const whole = "# Head\n\nPara **one** with [ref] and $x$.\n\n- a\n- b\n\n  c\n\n1. x\n\n```py\ncode\n\nmore\n```\n\n> quote\n> more\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n$$\ny\n$$\n\nlast\nline";
+    for (const text of [whole, whole + "\n\n[ref]: http://a.b"]) {
+      for (let seed = 1; seed <= 30; seed += 1) {
+        const next = random(seed);
+        const stream = new TextStream();
+        let end = 0;
+        while (end < text.length) {
+          end = Math.min(text.length, end + 1 + Math.floor(next() * 9));
+          stream.blocks(text.slice(0, end), false);
+        }
+        const plain = (blocks: { token: unknown }[]): string => JSON.stringify(blocks.map(({ token }) => token));
+        expect(plain(stream.blocks(text, true))).toBe(plain(new TextStream().blocks(text, true)));
+      }
+    }
+  });
+
+  it("C19 of widget.md: settled blocks are not made anew", () => {
+    const stream = new TextStream();
+    const [first] = stream.blocks("One.\n\nTwo.\n\nThr", false);
+    expect(stream.blocks("One.\n\nTwo.\n\nThree", false)[0]).toBe(first);
+  });
+});
