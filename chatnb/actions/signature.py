@@ -12,7 +12,7 @@ from pathlib import PurePath
 from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
@@ -22,6 +22,8 @@ from .context import ActionContext
 from .snapshot import NotPlainError, freeze_arguments
 from .variables import Variable, VariableParameter, variable_of
 
+# Patterns may look around and back, which the other engine can not.
+_CONFIG = ConfigDict(extra="forbid", regex_engine="python-re")
 _EMPTY = inspect.Parameter.empty
 _NOT_PLAIN_CORE = frozenset(
     ["set", "frozenset", "bytes", "decimal", "uuid", "timedelta", "time", "url", "multi-host-url", "complex"]
@@ -114,7 +116,7 @@ def read_signature(
         parameters.append(Parameter(name, made.field, made.required, made.variable))
         fields[made.field] = made.definition
         direct_fields[made.field] = made.direct_definition
-    config = ConfigDict(extra="forbid", title=action)
+    config = ConfigDict(title=action, **_CONFIG)
     try:
         model = create_model(f"{action}_arguments", __config__=config, **fields)
         direct = model
@@ -215,11 +217,11 @@ def _find_variable(where: str, name: str, annotation: Any) -> VariableParameter 
             raise ActionDefinitionError(f"{where}: Variable() needs a class")
         return marked
     try:
-        adapter: TypeAdapter[Any] = TypeAdapter(annotation)
-        core = adapter.core_schema
+        probe = _probe(annotation)
+        core = probe.__pydantic_core_schema__
         if isinstance(bare, typing.TypeVar) or _holds(core, lambda node: node.get("type") in ("callable", "generator")):
             raise ActionDefinitionError(f"{where}: callables, generators and type variables have no JSON schema")
-        adapter.json_schema()
+        probe.model_json_schema()
     except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema):
         variable = variable_of(name, bare, marked=False)
         if variable is None or any(_is_callable_type(kind) for kind in variable.types):
@@ -228,6 +230,10 @@ def _find_variable(where: str, name: str, annotation: Any) -> VariableParameter 
     except (PydanticUserError, TypeError, NameError) as error:
         raise ActionDefinitionError(f"{where}: its type makes no schema: {error}") from error
     return None
+
+
+def _probe(annotation: Any) -> type[BaseModel]:
+    return create_model("probe", __config__=_CONFIG, value=(annotation, ...))
 
 
 def _is_callable_type(kind: type[Any]) -> bool:
@@ -244,10 +250,7 @@ def _field_infos(annotation: Any) -> list[FieldInfo]:
 
 
 def _warn_if_not_plain(where: str, annotation: Any) -> None:
-    try:
-        core = TypeAdapter(annotation).core_schema
-    except PydanticUserError:
-        return
+    core = _probe(annotation).__pydantic_core_schema__
     found = _holds(core, lambda node: node.get("type") in _NOT_PLAIN_CORE) or _names_type(annotation)
     if found:
         warnings.warn(
