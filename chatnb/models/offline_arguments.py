@@ -16,7 +16,7 @@ _LONGEST_ANSWER = 8
 
 _TOKEN = re.compile(
     r"""
-    (?P<quoted>"[^"\n]*"|“[^”\n]*”|`[^`\n]*`|(?<!\w)'[^'\n]*'(?!\w))
+    (?P<quoted>```[\s\S]*?```|"[^"\n]*"|“[^”\n]*”|`[^`\n]*`|(?<!\w)'[^'\n]*'(?!\w))
     |(?P<json>\[[^\[\]\n]*\]|\{[^{}\n]*\})
     |(?P<date>\d{4}-\d{2}-\d{2}(?:T[\d:.]+(?:Z|[+-]\d{2}:?\d{2})?)?(?!\w))
     |(?P<number>[€$£¥]?[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[€$£¥%])?(?![\w.-]*\w))
@@ -53,6 +53,8 @@ class _Token:
 
     @property
     def plain(self) -> str:
+        if self.text.startswith("```"):
+            return re.sub(r"\A```(?:\w+(?=\n))?\n?|\n?```\Z", "", self.text)
         return self.text[1:-1] if self.kind == "quoted" else self.text
 
 
@@ -149,6 +151,8 @@ class _Reader:
 
     def _after_noun(self, name: str) -> Any:
         nouns = set(split_words(str(self.parameters[name].get("description") or ""))) - self.action_words
+        if is_variable(self.parameters[name]):
+            nouns.add("variable")
         for index, token in enumerate(self.tokens):
             if token.kind == "word" and set(split_words(token.text)) & nouns:
                 value = self._value_at(name, index + 1, is_strict=True)
@@ -170,6 +174,7 @@ class _Reader:
             return MISSING
         token = self.tokens[index]
         is_plain_word = token.kind == "word" and not _is_code(token.text)
+        is_strict = is_strict and not is_variable(self.parameters[name])
         if is_plain_word and not is_explicit and (is_strict or is_stop_word(token.text)):
             if self.parameters[name].get("type") == "boolean" and not is_strict:
                 return self._use(token, self._convert(name, token))
@@ -253,7 +258,8 @@ class _Reader:
 def is_variable(schema: Mapping[str, Any]) -> bool:
     """Whether a parameter takes the name of a notebook variable."""
     marked = any(str(key).startswith("x-") and "variable" in str(key).lower() for key in schema)
-    return marked or "notebook variable" in str(schema.get("description") or "").lower()
+    is_text = schema.get("type", "string") == "string" and not choices(schema)
+    return marked or (is_text and re.search(r"\bvariable\b", str(schema.get("description") or ""), re.I) is not None)
 
 
 def _fits(schema: Mapping[str, Any], variable: Mapping[str, Any]) -> bool:

@@ -38,7 +38,7 @@ def results(*pairs: tuple[str, Any], name: str = "f") -> dict[str, Any]:
     }
 
 
-def spec(name: str = "f", description: str = "", required: tuple[str, ...] = (), **properties: Any) -> ActionSpec:
+def spec(name: str = "f", description: str = "", required: tuple[str, ...] = (), /, **properties: Any) -> ActionSpec:
     schema = {"type": "object", "properties": properties, "required": list(required)}
     return ActionSpec(name, description, schema)
 

@@ -180,6 +180,20 @@ class TestArguments:
         found = await first_call(text, spec("go", "", ("speed",), speed=schema))
         assert (found[1]["speed"] if found else None) == value
 
+    async def test_code_in_fences(self) -> None:
+        """A fenced block is quoted text, without its fence."""
+        action = spec("run_code", "Run code.", ("code",), code={"type": "string"})
+        assert await first_call("run this code:\n```python\nx = 1\ny = 2\n```", action) == (
+            "run_code",
+            {"code": "x = 1\ny = 2"},
+        )
+
+    async def test_a_variable_that_is_named_in_words(self) -> None:
+        """A parameter that takes a variable's name gets the word after "variable"."""
+        name = {"type": "string", "description": "The variable's name."}
+        action = spec("inspect_variable", "Look at one.", ("name",), name=name)
+        assert await first_call("inspect the variable df", action) == ("inspect_variable", {"name": "df"})
+
     async def test_nouns_of_the_description(self) -> None:
         """A value after a noun of the parameter's description."""
         action = spec("book", "", ("n", "k"), n={"type": "string", "description": "Hotel code."}, k={"type": "string"})
