@@ -1,0 +1,121 @@
+"""Summaries of matplotlib figures and axes, pictures and plotly figures, and their pictures for the view."""
+
+from __future__ import annotations
+
+import base64
+import io
+from typing import Any
+
+from chatnb.kernel.summaries_text import cut, is_a, type_name
+
+_TITLE = 80
+_LONGEST_SIDE = 1568
+_MAX_PANELS = 12
+_MAX_TRACES = 20
+
+
+def is_drawing(value: object) -> bool:
+    """Tell whether an object is a matplotlib Figure or Axes."""
+    return is_a(value, "matplotlib", "Figure", "SubFigure", "Axes", "_AxesBase")
+
+
+def is_picture(value: object) -> bool:
+    """Tell whether an object is a PIL image."""
+    return is_a(value, "PIL", "Image")
+
+
+def is_plotly(value: object) -> bool:
+    """Tell whether an object is a plotly figure."""
+    return is_a(value, "plotly", "BaseFigure")
+
+
+def describe_drawing(value: Any) -> str:
+    """Return the size, and titles and labels of the axes."""
+    if not is_a(value, "matplotlib", "Figure", "SubFigure"):
+        return cut(f"matplotlib {type_name(value)}\n{_axes_line(value)}")
+    size = value.get_size_inches() if hasattr(value, "get_size_inches") else None
+    sized = f": {size[0]:g} x {size[1]:g} in" if size is not None else ""
+    panels = list(value.axes)
+    lines = [f"matplotlib {type_name(value)}{sized}, {len(panels)} axes"]
+    title = getattr(value, "_suptitle", None)
+    if title is not None and title.get_text():
+        lines.append(f"title: {cut(title.get_text(), _TITLE)}")
+    lines.extend(_axes_line(panel) for panel in panels[:_MAX_PANELS])
+    if len(panels) > _MAX_PANELS:
+        lines.append(f"… and {len(panels) - _MAX_PANELS} more axes")
+    return cut("\n".join(lines))
+
+
+def _axes_line(panel: Any) -> str:
+    said = [
+        f"{what}: {cut(text, _TITLE)}"
+        for what, text in (("title", panel.get_title()), ("x", panel.get_xlabel()), ("y", panel.get_ylabel()))
+        if text
+    ]
+    return "- axes" + (f"; {'; '.join(said)}" if said else " without title and labels")
+
+
+def describe_picture(value: Any) -> str:
+    """Return size and mode."""
+    return f"PIL image: {value.size[0]} x {value.size[1]} pixels, mode {value.mode}"
+
+
+def describe_plotly(value: Any) -> str:
+    """Return the title, and kinds and point counts of the traces."""
+    title = getattr(getattr(value.layout, "title", None), "text", None)
+    traces = list(value.data)
+    lines = [f"plotly {type_name(value)}, {len(traces)} traces"]
+    if title:
+        lines.append(f"title: {cut(str(title), _TITLE)}")
+    lines.extend(_trace_line(trace) for trace in traces[:_MAX_TRACES])
+    if len(traces) > _MAX_TRACES:
+        lines.append(f"… and {len(traces) - _MAX_TRACES} more traces")
+    return cut("\n".join(lines))
+
+
+def _trace_line(trace: Any) -> str:
+    name = getattr(trace, "name", None)
+    count = 0
+    for key in ("x", "y", "z", "values", "lat", "lon", "locations", "r"):
+        data = getattr(trace, key, None)
+        if data is not None and hasattr(data, "__len__"):
+            count = max(count, len(data))
+    return f"- {trace.type}{f' {cut(str(name), _TITLE)!r}' if name else ''}, {count} points"
+
+
+# --- pictures ---------------------------------------------------------------------------------------------------------
+
+
+def png_of(value: Any) -> str | None:
+    """Return a drawing or picture as base64 of a PNG, at most 1,568 pixels wide and high; None if it is nothing."""
+    if is_picture(value):
+        return _png_of_picture(value)
+    figure = value if is_a(value, "matplotlib", "Figure") else value.get_figure()
+    while figure is not None and not is_a(figure, "matplotlib", "Figure"):
+        figure = getattr(figure, "figure", None) if getattr(figure, "figure", None) is not figure else None
+    if figure is None:
+        return None
+    buffer = io.BytesIO()
+    longest = max(figure.get_size_inches())
+    figure.savefig(buffer, format="png", dpi=min(float(figure.dpi), (_LONGEST_SIDE - 1) / longest))
+    return base64.b64encode(buffer.getvalue()).decode()
+
+
+def _png_of_picture(picture: Any) -> str:
+    made = picture
+    if max(made.size) > _LONGEST_SIDE:
+        made = made.copy()
+        made.thumbnail((_LONGEST_SIDE, _LONGEST_SIDE))
+    buffer = io.BytesIO()
+    plain = made.mode in ("1", "L", "LA", "P", "RGB", "RGBA", "I")
+    (made if plain else made.convert("RGBA")).save(buffer, format="PNG")
+    return base64.b64encode(buffer.getvalue()).decode()
+
+
+def png_of_plotly(value: Any) -> str | None:
+    """Return a plotly figure as base64 of a PNG if kaleido is installed, else None."""
+    from importlib.util import find_spec
+
+    if find_spec("kaleido") is None:
+        return None
+    return base64.b64encode(value.to_image(format="png")).decode()
