@@ -93,7 +93,7 @@ class NotebookPage:
         """Changes the application's theme and waits until it is drawn."""
         change = "await window.jupyterapp.commands.execute('apputils:change-theme', {theme})"
         self.page.evaluate(f"async theme => {{ {change}; return null; }}", name)
-        self.page.locator(f"body[data-jp-theme-name='{name}']").wait_for()
+        self.page.locator(f"body[data-jp-theme-name='{name}']").wait_for(state="attached")
 
     # --- cells ---
 
