@@ -146,7 +146,7 @@ export function CallCard({ part, outputs, isRunning }: { part: Part; outputs: Js
   const isAsking = part.state === "approval-requested" || pending !== undefined;
   const shown = call?.outputs ?? outputs;
   return (
-    <section class="cn-card" data-tool-call-id={id} data-state={part.state} data-tone={tone} aria-label={visible(title)}>
+    <div class="cn-card" role="group" data-tool-call-id={id} data-state={part.state} data-tone={tone} aria-label={visible(title)}>
       <header>
         <span class="cn-state-icon">
           <Icon name={icon} />
@@ -182,6 +182,6 @@ export function CallCard({ part, outputs, isRunning }: { part: Part; outputs: Js
           </p>
         )}
       </div>
-    </section>
+    </div>
   );
 }

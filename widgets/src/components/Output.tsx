@@ -16,7 +16,7 @@ const text = (value: Json): string => (Array.isArray(value) ? value.join("") : S
 /** Markup of a bundle, cleaned by the one sanitiser; its plain text until that is there. */
 function Markup({ markup, fallback }: { markup: string; fallback: VNode | null }): VNode {
   const { box, isDrawn } = useExtra<"markup", HTMLDivElement>("markup", (extra) => extra.clean(markup), [markup]);
-  return isDrawn ? <div class="cn-markup cn-wide" ref={box} tabIndex={0} role="region" aria-label={t("output")} /> : <Fragment>{fallback}</Fragment>;
+  return isDrawn ? <div class="cn-markup cn-wide" ref={box} tabIndex={0} role="group" aria-label={t("output")} /> : <Fragment>{fallback}</Fragment>;
 }
 
 // Colours and cursor movements of terminals: the letters stay, the colours are left out.

@@ -22,7 +22,7 @@ export function usageText(usage: JsonObject | null | undefined): string {
   const cost = read("cost");
   return [
     total === undefined ? "" : t("tokens", formatNumber(total)),
-    cost === undefined ? "" : formatNumber(cost, { style: "currency", currency: "USD", maximumFractionDigits: cost < 0.1 ? 4 : 2 }),
+    !cost ? "" : formatNumber(cost, { style: "currency", currency: "USD", maximumFractionDigits: cost < 0.1 ? 4 : 2 }),
   ]
     .filter(Boolean)
     .join(" · ");

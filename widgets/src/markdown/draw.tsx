@@ -83,7 +83,7 @@ function table(token: Tokens.Table): VNode {
   const cell = (tag: "th" | "td", { tokens, align }: Tokens.TableCell): VNode =>
     h(tag, { dir: "auto", style: align ? { textAlign: align } : undefined }, inline(tokens));
   return (
-    <div class="cn-wide" role="region" tabIndex={0} aria-label={t("table")}>
+    <div class="cn-wide" role="group" tabIndex={0} aria-label={t("table")}>
       <table>
         <thead>
           <tr>{token.header.map((head) => cell("th", head))}</tr>
