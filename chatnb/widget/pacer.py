@@ -44,7 +44,7 @@ class Pacer:
         self._timers = timers
         self._pull = pull
         self._mark = mark
-        self._last = float("-inf")
+        self._free_at = float("-inf")
         self._due: Handle | None = None
         self._marks: list[Handle] = []
         self._marks_wanted = 0
@@ -53,10 +53,10 @@ class Pacer:
     def wake(self) -> None:
         """Say that something is there to be sent. What the same callback changes goes into the same frame."""
         if self._due is None and not self._closed:
-            if self._timers.time() - self._last >= GAP:
+            if self._timers.time() >= self._free_at:
                 self._due = self._timers.call_soon(self._turn)
             else:
-                self._due = self._timers.call_at(self._last + GAP, self._turn)
+                self._due = self._timers.call_at(self._free_at, self._turn)
 
     def close(self) -> None:
         """Send nothing more."""
@@ -69,16 +69,16 @@ class Pacer:
     def _turn(self) -> None:
         self._due = None
         now = self._timers.time()
-        if now - self._last < GAP:  # timers may be early by the clock's resolution
+        if now < self._free_at:  # timers may be early by the clock's resolution
             self.wake()
             return
         if self._pull():
-            self._last = now
+            self._free_at = now + GAP
             self._set_marks(now)
             self.wake()
         elif self._marks_wanted:
             self._marks_wanted = 0
-            self._last = now
+            self._free_at = now + GAP
             self._mark()
 
     def _set_marks(self, now: float) -> None:
