@@ -18,6 +18,8 @@ SANITISER = ROOT / "notebooks" / "nbval.cfg"
 os.environ["CHATNB_OFFLINE_RHYTHM"] = "0"
 os.environ["CHATNB_FORBID_NETWORK"] = "1"  # chatnb's own switch, for kernels and other processes
 os.environ.pop("ANTHROPIC_API_KEY", None)
+# Kernels find this checkout as the tests do, by `pythonpath` in pyproject.toml.
+os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
 _stores = tempfile.TemporaryDirectory(prefix="chatnb-tests-", ignore_cleanup_errors=True)
 os.environ["CHATNB_STORE"] = str(Path(_stores.name, "chats.db"))
 

@@ -249,7 +249,7 @@ class TestMetadata:
                 if isinstance(node, ast.ImportFrom) and not node.level and node.module:
                     names = [node.module]
                 used |= {name.split(".")[0] for name in names}
-        used -= {*sys.stdlib_module_names, "chatnb"}
+        used -= {*sys.stdlib_module_names, "__main__", "chatnb"}
         packages = {PACKAGE_OF.get(name, name.replace("_", "-")) for name in used}
         assert packages - declared - extras - {"chatnb[lab]"} == set()
 
