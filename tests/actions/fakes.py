@@ -96,7 +96,7 @@ class InlineCalls:
         try:
             if call.enter is not None:
                 call.enter()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - as the real one does
             return FunctionResult(error=error, reason="raised", entered=False)
         if call.on_phase is not None:
             call.on_phase("running")
@@ -107,7 +107,7 @@ class InlineCalls:
                     value = await value
         except asyncio.CancelledError:
             raise
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - as the real one does
             return FunctionResult(error=error, reason="raised")
         return FunctionResult(value=value)
 

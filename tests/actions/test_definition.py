@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -180,9 +179,8 @@ class TestFunctions:
         def two(a: ActionContext, b: ActionContext | None) -> None: ...
 
         for function in (generator, positional, star, stars, two):
-            with pytest.raises(ActionDefinitionError), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                Action(function)
+            with pytest.raises(ActionDefinitionError):
+                Action(function, description="Do.")
 
     def test_a_name_that_cannot_be_derived_raises(self) -> None:
         """1.1: a lambda has no name of its own."""
@@ -255,7 +253,7 @@ class TestVariables:
     def test_a_class_without_schema_is_a_variable(self) -> None:
         """C46: the definition is fine and the schema shows a string that names a variable."""
 
-        def f(df: Frame, other: Frame | None = None, rows: Annotated[list[int], Variable()] = None) -> None:  # type: ignore[assignment]
+        def f(df: Frame, other: Frame | None = None, rows: Annotated[list[int] | None, Variable()] = None) -> None:
             """Use a frame."""
 
         schema = Action(f).input_schema
@@ -455,7 +453,7 @@ class TestDirectCalls:
 
     def test_no_snapshot_rule(self) -> None:
         """C8: a direct call with a set runs; a dispatched one is `not_plain_data`."""
-        with pytest.warns(UserWarning):
+        with pytest.warns(UserWarning, match="tags"):
 
             @action
             def f(tags: set[str]) -> int:

@@ -261,9 +261,9 @@ class TestCoercion:
             n: int = 0,
             x: float = 0.0,
             yes: bool = False,
-            items: list[int] = [],
-            data: dict[str, int] = {},
-            s: str = "",  # noqa: B006
+            items: list[int] | None = None,
+            data: dict[str, int] | None = None,
+            s: str = "",
         ) -> None:
             """Do."""
 
