@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from . import _copies
 from ._clock import SystemClock
 from ._composition import Composition, parse_actions
 from ._ids import new_id, random_word, this_process
@@ -156,6 +157,21 @@ class Agent:
                 chat = composition.open(self, store, id, owner, take_over=take_over)
             chat._bind(self, client_data)
             return chat
+
+    def load(self, source: str | os.PathLike[str], id: str | None = None) -> Chat:
+        """Make a chat of a JSON export: its text, or the path of its file. Nothing runs; what waits goes on waiting.
+
+        Raises:
+            ExportFormatError: It is no export of chatnb, or one of a newer version.
+            ChatExistsError: The id is taken.
+        """
+        from .kernel.host import current_host
+        from .runtime import get_runtime
+
+        host = current_host()
+        runtime = get_runtime(self.runtime_kind, host)  # type: ignore[arg-type]
+        composition = Composition.of(runtime, host, clock=SystemClock(), new_id=new_id)
+        return _copies.load(self, composition, source, id)
 
     def definition(self, composition: Composition, chat: Chat) -> Definition:
         """Return this definition as a chat's engine uses it."""

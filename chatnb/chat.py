@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextvars
+import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from . import _json
+from . import _copies, _json
 from ._json import JsonValue
 from .actions.effects import refuse_decision_inside_call
 from .errors import ChatClosedError, InputError, LeaseLostError, MessageTooLargeError, NoActiveTurnError
@@ -440,6 +441,32 @@ class Chat:
         self._observers.append(function)
         _add_unsubscribe(function, self._observers)
         return function
+
+    def fork(self, message_id: str | None = None, id: str | None = None) -> Chat:
+        """Return a new, independent chat with the conversation up to a message.
+
+        Args:
+            message_id: The last message that is copied; None: the end.
+            id: The new chat's id; None makes one.
+
+        Raises:
+            UnknownMessageError: No such message in the conversation.
+            ChatExistsError: The id is taken.
+        """
+        return _copies.fork(self, message_id, id)
+
+    def export(self, format: str, path: str | os.PathLike[str] | None = None, *, branches: bool = False) -> str:
+        """Return the conversation as text, and write it to a file if a path is given.
+
+        Args:
+            format: `"md"`, `"html"`, `"json"` or `"ipynb"`.
+            path: Where to write it.
+            branches: With `"json"`: the whole message tree.
+
+        Raises:
+            ExportError: An unknown format.
+        """
+        return _copies.export(self, format, path, branches=branches)
 
     def close(self) -> None:
         """Release the chat: a running turn is interrupted, to go on at the next opening; waiting inputs stay."""

@@ -1,0 +1,175 @@
+"""Copies of a chat: exports, what is loaded from them, and forks (spec/notebook.md, sections 9 and 10)."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ._ids import random_word, this_process
+from ._json import JsonValue
+from .actions.approval import make_grant
+from .actions.audit import CallPlace
+from .actions.prepare import prepare
+from .errors import ActionError, ChatExistsError, ExportError, UnknownMessageError
+from .export import FORMATS, ChatRecord, export_chat, parse_json
+from .history import Node, TreeEdit, settle_open_calls
+from .messages import UIMessage, as_message, is_tool_part
+from .store import Owner, open_store
+from .turns.usage import usage_from_json, usage_to_json
+
+if TYPE_CHECKING:
+    from ._composition import Composition
+    from .agent import Agent
+    from .chat import Chat
+    from .store import Store
+
+FORKED = "Not executed: the chat was forked."
+
+
+def record_of(chat: Chat, *, branches: bool) -> ChatRecord:
+    """Return what an export holds of a chat; on the runtime."""
+    engine = chat._engine
+    tree = engine.tree.to_json() if branches else None
+    return ChatRecord(
+        chat_id=chat.id,
+        agent=chat.agent.name,
+        messages=engine.shown_messages(),
+        head=tree["head"] if tree is not None else None,
+        tree=tree["nodes"] if tree is not None else None,
+        usage=usage_to_json(engine.total_usage),
+        is_unfinished=engine.turn is not None and engine.turn.live.has_shown,
+    )
+
+
+def export(chat: Chat, format: str, path: str | os.PathLike[str] | None, *, branches: bool) -> str:
+    """Return a chat as text, and write it to a file if a path is given: whole or not at all.
+
+    Raises:
+        ExportError: An unknown format.
+        OSError: The file can't be written.
+    """
+    if format not in FORMATS:
+        raise ExportError(f"there is no export format {format!r}; the formats are {', '.join(FORMATS)}")
+    record = chat._runtime.call(lambda: record_of(chat, branches=branches))
+    text = export_chat(record, format)
+    if path is not None:
+        write_atomically(Path(path), text)
+    return text
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file by way of a temporary one beside it."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def fork(chat: Chat, message_id: str | None, id: str | None) -> Chat:
+    """Make an independent chat with the chain up to a message.
+
+    Raises:
+        UnknownMessageError: No such message on the chain.
+        ChatExistsError: The id is taken.
+    """
+    engine, composition = chat._engine, chat._composition
+    chain = list(chat._runtime.call(lambda: engine.tree.messages))
+    if message_id is not None:
+        index = next((i for i, m in enumerate(chain) if m.id == message_id), None)
+        if index is None:
+            raise UnknownMessageError(f"this chat has no message {message_id!r} on its chain")
+        chain = chain[: index + 1]
+    made = new_chat(composition, chat.agent, engine.store, id)
+    settled = [settle_open_calls(m, FORKED) for m in chain]
+    copies = [as_message({**m.to_wire(), "id": engine.new_id("msg")}) for m in settled]
+    chat._runtime.call(made._engine.apply_list, copies)
+    return made
+
+
+def new_chat(composition: Composition, agent: Agent, store: Store, id: str | None) -> Chat:
+    """Open a chat that must not exist yet.
+
+    Raises:
+        ChatExistsError: It does.
+    """
+    from .agent import check_chat_id
+
+    if id is None:
+        id = f"{agent.name}-{random_word(6)}"
+    check_chat_id(id)
+    if composition.find(store, id) is not None or store.find_chat(id) is not None:
+        raise ChatExistsError(f"there is a chat {id!r} already; choose another id")
+    me = this_process()
+    host = composition.host
+    owner = Owner(host=me.host, pid=me.pid, start=me.start, kernel_id=host.kernel_id, label=host.label)
+    return composition.open(agent, store, id, owner)
+
+
+def load(agent: Agent, composition: Composition, source: str | os.PathLike[str], id: str | None) -> Chat:
+    """Make a chat of a JSON export; nothing runs, and what waits goes on waiting.
+
+    Raises:
+        ExportFormatError: It is no export, or one of a newer version.
+        ChatExistsError: The id is taken.
+    """
+    text = source if isinstance(source, str) and source.lstrip().startswith("{") else Path(source).read_text("utf-8")
+    record = parse_json(text)
+    chat = new_chat(composition, agent, open_store(agent._store), id)
+    composition.runtime.call(_fill, chat, record)
+    return chat
+
+
+def _fill(chat: Chat, record: ChatRecord) -> None:
+    engine = chat._engine
+    if record.tree is None:
+        engine.apply_list(record.messages)
+    else:
+        engine.apply_edit(_tree_edit(record.tree, record.head))
+    engine.total_usage = usage_from_json(record.usage)
+    with engine.write() as tx:
+        tx.set_chat(usage=usage_to_json(engine.total_usage))
+        for message in engine.tree.messages:
+            for part in message.parts:
+                if is_tool_part(part) and part.state == "approval-requested" and part.approval is not None:
+                    _ask_again(chat, tx, message.id, part)
+    engine.pending_changed()
+
+
+def _tree_edit(nodes: Sequence[JsonValue], head: str | None) -> TreeEdit:
+    edit = TreeEdit(None, head)
+    for ordinal, item in enumerate(nodes):
+        message = UIMessage.from_wire(item["message"])
+        node = Node(
+            node_id=item["id"],
+            message_id=message.id,
+            parent=item["parent"],
+            ordinal=ordinal,
+            content_id=item["id"],
+            role=message.role,
+            shown_child=item.get("shownChild"),
+        )
+        edit.nodes.append((node, message))
+    return edit
+
+
+def _ask_again(chat: Chat, tx: Any, message_id: str, part: Any) -> None:
+    """Give a loaded, waiting call its grant, so that it can be decided."""
+    action = chat.agent.catalog.find(part.tool_name)
+    if action is None or chat._engine.store_knows_grant(part.approval.id):
+        return
+    place = CallPlace(site="agent", chat_id=chat.id, message_id=message_id, tool_call_id=part.tool_call_id)
+    try:
+        prepared = prepare(action, dict(part.input))
+    except ActionError:
+        return
+    engine = chat._engine
+    row = make_grant(prepared, place, new_id=engine.new_id, now=engine.clock.now(), ttl=None)
+    tx.add_grant(replace(row, id=part.approval.id))
