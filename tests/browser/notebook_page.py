@@ -94,6 +94,7 @@ class NotebookPage:
         change = "await window.jupyterapp.commands.execute('apputils:change-theme', {theme})"
         self.page.evaluate(f"async theme => {{ {change}; return null; }}", name)
         self.page.locator(f"body[data-jp-theme-name='{name}']").wait_for(state="attached")
+        self.page.locator("#jupyterlab-splash").wait_for(state="detached")
 
     # --- cells ---
 
@@ -248,6 +249,13 @@ class Panel:
     def wait_for_status(self, status: str, *, timeout: float = 30_000) -> None:
         """Waits until the panel shows a status: ready, submitted, streaming or error."""
         expect(self.root).to_have_attribute("data-status", status, timeout=timeout)
+
+    def wait_for_reply(self, number: int = 1) -> Locator:
+        """Waits until there are so many messages of the assistant and the last is settled, and returns that one."""
+        of_assistant = self.root.locator("article[data-role='assistant']")
+        expect(of_assistant).to_have_count(number, timeout=30_000)
+        self.wait_for_status("ready")
+        return of_assistant.last
 
     def texts_while_streaming(self, role: str = "assistant", *, wanted: int = 3) -> list[str]:
         """Watches the last message of a role until its text has changed `wanted` times, and returns these texts."""

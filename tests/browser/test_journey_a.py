@@ -55,17 +55,15 @@ class TestJourneyA:
         expect(panel.message("user")).to_contain_text(SUGGESTION)
         panel.texts_while_streaming(wanted=3)
         notebook.shot("journey-a-3")
-        panel.wait_for_status("ready")
+        answer = panel.wait_for_reply(1)
         expect(panel.cards).to_contain_text("Done")
         expect(panel.cards).to_contain_text("North")
-        answer = panel.message("assistant")
         expect(answer.get_by_role("table").last).to_contain_text("cocoa")
         notebook.shot("journey-a-3-answer")
 
         # 4. Something that the offline model can't know: it says so, and how to plug in Claude.
         panel.send("What is the capital of France?")
-        panel.wait_for_status("ready")
-        answer = panel.message("assistant")
+        answer = panel.wait_for_reply(2)
         expect(answer).to_contain_text("offline model")
         expect(answer).to_contain_text("ANTHROPIC_API_KEY")
         expect(answer).not_to_contain_text("Paris")
@@ -91,7 +89,7 @@ class TestLook:
         notebook.run_all()
         panel = notebook.panel()
         panel.send("Show me a table, please")
-        panel.wait_for_status("ready")
+        panel.wait_for_reply()
         colours = []
         for theme in ("JupyterLab Light", "JupyterLab Dark"):
             notebook.change_theme(theme)

@@ -81,7 +81,7 @@ class TestStream:
         notebook.run_all()
         panel = notebook.panel()
         panel.send("Look it up")
-        panel.wait_for_status("ready")
+        panel.wait_for_reply()
         expect(panel.cards).to_have_count(1)
         expect(panel.cards).to_contain_text("Done")
         expect(panel.cards).to_contain_text("EU")
@@ -147,7 +147,7 @@ class TestViews:
         assert len(set(texts)) == 3
         expect(second.stop_button).to_be_visible()
         for panel in (first, second):
-            panel.wait_for_status("ready")
+            panel.wait_for_reply()
             assert words_in(panel.message("assistant")) == words_up_to(100)
         second.send("Once more")
         for panel in (first, second):
@@ -163,8 +163,7 @@ class TestRestart:
         notebook = open_notebook(cells('"The first answer."', '"The second answer."'))
         notebook.run_all()
         notebook.panel().send("Remember this")
-        expect(notebook.panel().message("assistant")).to_contain_text("The first answer.")
-        notebook.panel().wait_for_status("ready")
+        expect(notebook.panel().wait_for_reply()).to_contain_text("The first answer.")
         notebook.restart_kernel()
         expect(notebook.page.locator(".chatnb-view").first).to_contain_text(
             "The kernel was restarted. The conversation is saved; run the cell to go on."
@@ -176,7 +175,7 @@ class TestRestart:
         expect(panel.message("assistant")).to_contain_text("The first answer.")
         expect(panel.articles).to_have_count(2)
         panel.send("And now?")
-        expect(panel.articles).to_have_count(4)
+        panel.wait_for_reply(2)
         assert report(notebook)["messages"] == 4
 
 
