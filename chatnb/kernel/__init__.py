@@ -6,6 +6,8 @@ It owns the `Host` port's kernel implementation, the capture of a call's output,
 
 from __future__ import annotations
 
+from chatnb.kernel.capture import capture
 from chatnb.kernel.host import current_host
+from chatnb.kernel.outputs import Outputs
 
-__all__ = ["current_host"]
+__all__ = ["Outputs", "capture", "current_host"]

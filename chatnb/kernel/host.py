@@ -14,31 +14,18 @@ from typing import Any, Literal
 
 from chatnb._ids import this_process
 from chatnb._ports import Host
+from chatnb.runtime import ScriptHost
 
 
-class ScriptHost:
-    """A script, a test run, a web server."""
-
-    kind: Literal["kernel", "terminal", "script"] = "script"
+class PlainHost(ScriptHost):
+    """A script, a test run, a web server: named by what was started."""
 
     def __init__(self) -> None:
-        self.kernel_id: str | None = None
         path = sys.argv[0] if sys.argv else ""
-        self.label: str | None = PurePath(path).name or None
-
-    def main_loop(self) -> asyncio.AbstractEventLoop | None:
-        """Return None: no loop turns between cells."""
-        return None
-
-    def wake_main(self) -> None:
-        """Do nothing."""
-
-    def namespace(self) -> dict[str, Any]:
-        """Return the namespace of `__main__`."""
-        return vars(sys.modules["__main__"])
+        self.label = PurePath(path).name or None
 
 
-class TerminalHost(ScriptHost):
+class TerminalHost(PlainHost):
     """IPython in a terminal."""
 
     kind: Literal["kernel", "terminal", "script"] = "terminal"
@@ -95,7 +82,7 @@ def current_host() -> Host:
     """Return what chatnb runs in now."""
     shell = _shell()
     if shell is None:
-        return ScriptHost()
+        return PlainHost()
     if getattr(shell, "kernel", None) is not None:
         return KernelHost(shell)
     return TerminalHost(shell)

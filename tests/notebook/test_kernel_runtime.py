@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from chatnb.kernel import current_host
 from tests.notebook.kernel_driver import FUNCTIONS, Kernel
 
 pytestmark = pytest.mark.kernel
@@ -16,6 +18,30 @@ def own_loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     with Kernel(tmp_path_factory.mktemp("kernel-kind"), kind="kernel") as running:
         assert running.run(FUNCTIONS).status == "ok"
         yield running
+
+
+class TestExit:
+    @pytest.mark.parametrize("kind", ["thread", "kernel"])
+    def test_orderly_shutdown(self, tmp_path: Path, kind: str) -> None:
+        """Section 1: when the kernel is shut down in order, chats are released."""
+        with Kernel(tmp_path, kind=kind) as kernel:
+            kernel.run("async def release(): note('released')\nruntime.at_exit(release)")
+            kernel.client.shutdown()
+            kernel.until("released")
+
+
+class TestHost:
+    def test_kernel(self, own_loop: Kernel) -> None:
+        """The host is a kernel, with an id that a restart changes and the user's namespace."""
+        cell = own_loop.run(
+            "host = current_host()\nprint(host.kind, '@' in host.kernel_id, host.namespace() is get_ipython().user_ns)"
+        )
+        assert cell.text == "kernel True True\n"
+
+    def test_script(self) -> None:
+        """Elsewhere it is a script, with no loop that turns between cells."""
+        host = current_host()
+        assert (host.kind, host.kernel_id, host.main_loop()) == ("script", None, None)
 
 
 class TestKernelRuntime:

@@ -283,17 +283,22 @@ class TestReentrancy:
         assert type(result.error).__name__ == "ChatBusyError"
 
     def test_circle_through_a_thread(self, runtime: Runtime, ask: Ask) -> None:
-        """C13: the circle is seen also if one of its functions runs on a pool thread."""
+        """C13: the circle is seen also if one of its functions runs on a pool thread. Who closes it gets the error."""
         turn_a: concurrent.futures.Future[None] = concurrent.futures.Future()
+        turn_b: concurrent.futures.Future[None] = concurrent.futures.Future()
 
-        def of_a() -> Any:
-            return runtime.wait(ask(of_b, chat_id="b"), chat_id="b")
+        def of_a() -> None:
+            runtime.wait(turn_b, chat_id="b")
 
         def of_b() -> None:
             runtime.wait(turn_a, chat_id="a")
 
-        inner = runtime.wait(ask(of_a, chat_id="a", run_in="thread")).value
-        assert type(inner.error).__name__ == "ChatBusyError"
+        call_a = ask(of_a, chat_id="a", run_in="thread")
+        call_b = ask(of_b, chat_id="b")
+        call_a.add_done_callback(lambda _: turn_a.set_result(None))
+        call_b.add_done_callback(lambda _: turn_b.set_result(None))
+        errors = [type(runtime.wait(call).error).__name__ for call in (call_b, call_a)]
+        assert sorted(errors) == ["ChatBusyError", "NoneType"]
 
 
 class Still:
