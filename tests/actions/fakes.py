@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,6 +17,9 @@ from chatnb.actions.change import Change
 from chatnb.actions.dispatch import Dispatcher
 from chatnb.actions.environment import CallEnvironment
 from chatnb.actions.ports import AuditRow, CallRow, GrantRow
+from chatnb.messages import Fold, ToolPart, UIMessage, is_tool_part
+from chatnb.turns.agent_site import AgentSite
+from chatnb.turns.io import Announced, CallsEnd, TurnIdentity
 
 ANN = Identity("ann", name="Ann")
 ROBOT = Identity("robot", kind="service")
@@ -129,3 +133,79 @@ def bench(*actions: Action, identity: Identity | None = ANN, **fields: Any) -> B
         Catalog(actions), environment, calls=InlineCalls(), clock=SystemClock(), new_id=CountingIds()
     )
     return Bench(dispatcher, books, changes)
+
+
+class FakeTurn:
+    """A `TurnIO` over memory: the message is folded, the books are kept, nothing is logged."""
+
+    def __init__(self, actions: Sequence[Action], **fields: Any) -> None:
+        self.actions = list(actions)
+        self.fields = fields
+        self.books = MemoryBooks()
+        self.changes: list[Change] = []
+        self.chunks: list[Any] = []
+        self.phases: list[tuple[str, str]] = []
+        self.identity = TurnIdentity(chat_id="chat", turn_id="turn", number=0, attempt=1, message_id="msg")
+        self.clock = SystemClock()
+        self.new_id = CountingIds()
+        self.calls: Any = InlineCalls()
+        self.stop = asyncio.Event()
+        self.context = contextvars.copy_context()
+        self.client_data = None
+        self.step_number = 0
+        self._fold = Fold(id="msg")
+        self.site = self._make_site()
+
+    def _make_site(self) -> AgentSite:
+        environment = CallEnvironment(identity=ANN, books=self.books, publish_change=self.changes.append, **self.fields)
+        return AgentSite(Catalog(self.actions), environment)
+
+    def next_attempt(self, actions: Sequence[Action] | None = None) -> FakeTurn:
+        """The same turn after its process died: another attempt over the same books and message."""
+        made = FakeTurn(self.actions if actions is None else actions, **self.fields)
+        made.books, made.new_id = self.books, self.new_id
+        made._fold, made.step_number = Fold(self.message), self.step_number
+        made.identity = replace(self.identity, attempt=self.identity.attempt + 1)
+        made.site = made._make_site()
+        return made
+
+    def next_turn(self) -> FakeTurn:
+        """A turn from a new input."""
+        made = self.next_attempt()
+        made.identity = replace(self.identity, turn_id="turn-2", attempt=1)
+        return made
+
+    async def step(self, *called: tuple[str, Any]) -> CallsEnd:
+        """Let the model make these calls in one step."""
+        self.step_number += 1
+        self.emit({"type": "start-step"})
+        announced = []
+        for number, (name, raw) in enumerate(called):
+            call_id = f"call-{self.identity.turn_id}-{self.identity.attempt}-{self.step_number}-{number}"
+            self.emit({"type": "tool-input-available", "toolCallId": call_id, "toolName": name, "input": raw})
+            announced.append(Announced(tool_call_id=call_id, name=name, input=raw))
+        ended = await self.site.run_calls(self, announced)  # type: ignore[arg-type]
+        self.emit({"type": "finish-step"})
+        return ended
+
+    def parts(self) -> list[ToolPart]:
+        """All calls of the message."""
+        return [part for part in self.message.parts if is_tool_part(part)]
+
+    @property
+    def message(self) -> UIMessage:
+        return self._fold.message
+
+    def emit(self, chunk: Any) -> None:
+        self.chunks.append(chunk)
+        self._fold.feed(chunk)
+
+    @contextmanager
+    def write(self) -> Iterator[Any]:
+        yield self.books
+
+    def edit(self, change: Any) -> None:
+        self._fold = Fold(change(self.message))
+
+    def show_call(self, tool_call_id: str, phase: str, **fields: Any) -> None:
+        self.phases.append((tool_call_id, phase))
