@@ -100,6 +100,7 @@ class ChatWidget(anywidget.AnyWidget):
 
     # Set before any of traitlets' own set-up, which already calls some of the methods below.
     _panel: Panel | None = None
+    _outputs: TranscriptOutputs | None = None
     _is_closed = False
 
     def __init__(self, chat: Any, **options: Any) -> None:
@@ -224,6 +225,8 @@ class ChatWidget(anywidget.AnyWidget):
 
     def close(self) -> None:
         """End the views and the comm; the chat stays. Idempotent."""
+        if self._outputs is None:  # never came to be: its options were refused
+            return
         if not self._is_closed:
             self._is_closed = True
             self._outputs.close()
@@ -317,7 +320,7 @@ class ChatWidget(anywidget.AnyWidget):
     def _ipython_display_(self) -> None:
         """Show the widget and, below it, the transcript: two outputs."""
         publish_output(self._repr_mimebundle_()[0], f"view-{random_word(12)}", False)
-        if self._settings.transcript and not is_in_marimo():
+        if self._outputs is not None and self._settings.transcript and not is_in_marimo():
             self._outputs.add()
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[Any, Any], dict[Any, Any]]:
@@ -340,7 +343,7 @@ class ChatWidget(anywidget.AnyWidget):
         return transcript_bundle(self._panel.seam.settled_messages(), self._panel.redact)
 
     def _on_settled(self) -> None:
-        if self._panel is not None and not self._is_closed:
+        if self._panel is not None and self._outputs is not None and not self._is_closed:
             self._outputs.settled(self._panel.seam.loop)
 
 
