@@ -266,7 +266,8 @@ def _markdown_part(part: object, outputs: Mapping[str, Sequence[JsonValue]]) -> 
 
 def markdown_call(part: ToolPart, outputs: Sequence[JsonValue]) -> str:
     """Return a call as Markdown: name, state, fenced arguments, result."""
-    pieces = [f"**{escape_raw_html(call_title(part))}** ({state_word(part)})"]
+    edited = ", arguments edited by the person" if original_input(part) is not None else ""
+    pieces = [f"**{escape_raw_html(call_title(part))}** ({state_word(part)}{edited})"]
     if part.has("input"):
         pieces.append(fenced(show_json(part.input), "json"))
     elif isinstance(part.raw_input, str):

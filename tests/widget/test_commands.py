@@ -132,7 +132,9 @@ class TestRefusals:
         """3.2: `message` is one sentence for people, without argument values."""
         answer = refusal(ValueError("secret value 42"))
         assert "42" not in json.dumps(answer)
-        answer = refusal(InvalidArgumentsError("Invalid arguments for f", details={"missing": ["amount"], "issues": []}))
+        answer = refusal(
+            InvalidArgumentsError("Invalid arguments for f", details={"missing": ["amount"], "issues": []})
+        )
         assert answer["error"]["field"] == "amount"
 
     def test_a_failed_write_is_told_and_may_be_tried_again(self, rig: Rig) -> None:

@@ -28,7 +28,21 @@ class Weather:
         return [self.random.choice([0.001, 0.01, 0.05, 0.3, 1.0]) for _ in range(copies)]
 
 
-STEPS = ["say", "begin", "word", "word", "word", "tool", "undo", "ask", "line", "pause", "long pause", "send", "approve"]
+STEPS = [
+    "say",
+    "begin",
+    "word",
+    "word",
+    "word",
+    "tool",
+    "undo",
+    "ask",
+    "line",
+    "pause",
+    "long pause",
+    "send",
+    "approve",
+]
 
 
 def play(rig: Rig, step: str, number: int) -> None:
