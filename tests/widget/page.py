@@ -111,9 +111,8 @@ class Page:
         if frame.get("to", self.id) != self.id:
             return
         if frame["epoch"] != self.epoch:
-            if frame["type"] not in ("secret", "unsupported", "ack", "mark"):
-                if frame["type"] != "reset":
-                    return
+            if frame["type"] not in ("secret", "unsupported", "ack", "mark") and frame["type"] != "reset":
+                return
             self.epoch = frame["epoch"]
         self._heard_at = self._timers.time()
         getattr(self, f"_on_{frame['type']}")(frame, buffers)

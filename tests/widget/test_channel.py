@@ -134,11 +134,11 @@ class TestBytes:
         return [len(json.dumps(frame)) for _, frame, _ in rig.sent[begun:] if frame["type"] == "ops"]
 
     def test_a_token_costs_the_same_at_message_2000(self) -> None:
-        """C16: the same reply as message 2 and as message 2,000 with 20 images before it: within 5 %, no image again."""
+        """C16: a reply as message 2 and as message 2,000 with 20 images before it: within 5 %, no image again."""
         short, long = Rig(), Rig()
         images = [wire(f"i{n}", "user", image(20_000, n)) for n in range(20)]
         talk = [wire(f"u{n}", "user", text(f"question {n}")) for n in range(1_979)]
-        long.chat.set_chain(tuple([*talk, *images]))
+        long.chat.set_chain((*talk, *images))
         for rig in (short, long):
             rig.chat._numbers = iter(range(5000, 6000))  # type: ignore[assignment]
             rig.page()

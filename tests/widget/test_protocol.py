@@ -35,9 +35,9 @@ class TestClasses:
     def test_every_type_of_the_tables_is_there(self) -> None:
         """3.1, 3.2: one class per `type`, with a literal discriminator."""
         commands = (
-            "hello bye send act call cancel stop regenerate edit rollback switch remove undo redo clear continue discard "
-            "approve reject toolStarted toolOutput toolError complete preview restore cellInserted takeOver loadEarlier "
-            "loadPart getAsset getExtra export"
+            "hello bye send act call cancel stop regenerate edit rollback switch remove undo redo clear continue "
+            "discard approve reject toolStarted toolOutput toolError complete preview restore cellInserted takeOver "
+            "loadEarlier loadPart getAsset getExtra export"
         )
         assert set(commands.split()) == protocol.COMMAND_TYPES
         frames = "ops reset mark ack secret unsupported page run insertCell asset"

@@ -143,7 +143,7 @@ class TestLoss:
         assert_in_step(rig)
 
     def test_a_lost_piece_of_a_reset_is_asked_for_again(self) -> None:
-        """C37: 50 messages of 10 kB: several frames of one `seq`, each fits; ops between count; one lost: hello again."""
+        """C37: 50 messages of 10 kB: several frames of one `seq`; ops between count; one lost: hello again."""
         rig = Rig()
         for number in range(50):
             rig.chat.say(f"{number} " + "x" * 10_000)

@@ -1,8 +1,9 @@
-"""`ChatWidget` on the real engine: options, traits, the state machine, client tools, the site (spec/widget.md, 1, 2, 5)."""
+"""`ChatWidget` on the real engine: options, traits, states, client tools, the site (spec/widget.md, 1, 2, 5)."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import threading
 from collections.abc import AsyncIterator
@@ -173,7 +174,7 @@ class TestTraits:
             await view.widget.send_message("hello")
             await quiet(view)
             assert told[-1] == label.value == "ready"
-            assert all(before != after for before, after in zip(told, told[1:], strict=False))
+            assert all(before != after for before, after in itertools.pairwise(told))
 
     async def test_messages_show_the_unfinished_one(self) -> None:
         """Section 1: `messages` is the chain shown, with the unfinished message."""
