@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._clock import Clock
 from ._ids import NewId
+from ._notebook import convert_mention
 from ._ports import Host, Span, Tracer
 from .actions import find_identity
 from .actions.environment import CallEnvironment
@@ -148,7 +149,12 @@ class Composition:
                 check_age=run.trigger == "continuation" and not run.by_decision,
             )
 
-        return {"make_site": make_site}
+        return {
+            "make_site": make_site,
+            "variables": lambda run: chat._notebook.listing(run.definition.catalog),
+            "expand": lambda message: chat._notebook.expand(message, chat.id),
+            "convert_data": convert_mention,
+        }
 
     def environment(self, agent: Agent, chat: Chat) -> CallEnvironment:
         """Return what the calls of a chat get of it."""
@@ -160,7 +166,7 @@ class Composition:
             publish_change=chat._publish_change,
             accepts_images=bool(getattr(agent.model, "accepts_images", False)),
             tracer=self.tracer,
-            **chat._kernel_seams(),
+            **chat._notebook.seams(),
         )
 
     def client_data_parser(self, schema: Any) -> Callable[[Any], Any]:

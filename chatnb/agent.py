@@ -142,14 +142,10 @@ class Agent:
         return self._open(id, client_data=client_data, take_over=take_over)
 
     def _open(self, id: str, *, client_data: Any = None, take_over: bool = False) -> Chat:
-        from .kernel.host import current_host
-        from .runtime import get_runtime
-
-        host = current_host()
-        runtime = get_runtime(self.runtime_kind, host)  # type: ignore[arg-type]
         store = open_store(self._store)
         with _opening:
-            composition = Composition.of(runtime, host, clock=SystemClock(), new_id=new_id)
+            composition = self.composition()
+            host = composition.host
             chat = composition.find(store, id)
             if chat is None:
                 me = this_process()
@@ -165,13 +161,20 @@ class Agent:
             ExportFormatError: It is no export of chatnb, or one of a newer version.
             ChatExistsError: The id is taken.
         """
+        return _copies.load(self, self.composition(), source, id)
+
+    def composition(self) -> Composition:
+        """Return where this process's chats live; starts the runtime at first use.
+
+        Raises:
+            ConfigError: A runtime of the other kind runs already.
+        """
         from .kernel.host import current_host
         from .runtime import get_runtime
 
         host = current_host()
         runtime = get_runtime(self.runtime_kind, host)  # type: ignore[arg-type]
-        composition = Composition.of(runtime, host, clock=SystemClock(), new_id=new_id)
-        return _copies.load(self, composition, source, id)
+        return Composition.of(runtime, host, clock=SystemClock(), new_id=new_id)
 
     def definition(self, composition: Composition, chat: Chat) -> Definition:
         """Return this definition as a chat's engine uses it."""

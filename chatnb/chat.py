@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from . import _copies, _json
 from ._json import JsonValue
+from ._notebook import Notebook
 from .actions.effects import refuse_decision_inside_call
 from .errors import ChatClosedError, InputError, LeaseLostError, MessageTooLargeError, NoActiveTurnError
 from .history import History
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ._composition import Composition
     from .actions import Change
     from .agent import Agent
+    from .kernel.objects import ChatObjects
 
 __all__ = ["Chat"]
 
@@ -56,7 +58,7 @@ class Chat:
         chat._runtime = runtime
         chat._client_data = None
         chat._observers = []
-        chat._objects = None
+        chat._bound_notebook = None
         chat._default_client_tools = ()
         return chat
 
@@ -65,7 +67,7 @@ class Chat:
     _composition: Composition
     _client_data: Any
     _observers: list[Callable[[Change], Any]]
-    _objects: Any
+    _bound_notebook: Notebook | None
     _default_client_tools: tuple[ClientTool, ...]
 
     def _attach(self, engine: ChatEngine, composition: Composition) -> None:
@@ -139,6 +141,11 @@ class Chat:
     def usage(self) -> ChatUsage:
         """What the chat has used: `turns`, `total`, `complete`, `to_frame()`."""
         return ChatUsage(self._engine.store, self.id, self._engine.total_usage, self.agent.model.name)
+
+    @property
+    def objects(self) -> ChatObjects:
+        """The results of actions as Python objects, by name or tool call id."""
+        return self._notebook.objects
 
     @property
     def interruption(self) -> Any:
@@ -546,8 +553,13 @@ class Chat:
         for observer in (*self._observers, *self.agent._observers):
             self._runtime.notify(observer, change)
 
-    def _kernel_seams(self) -> dict[str, Any]:
-        return {}
+    @property
+    def _notebook(self) -> Notebook:
+        if self._bound_notebook is None:
+            self._bound_notebook = Notebook(
+                self._composition.host, self._runtime, self.agent.objects_policy, self.agent.variables_policy
+            )
+        return self._bound_notebook
 
 
 class PendingCalls(tuple[Pending, ...]):

@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import _copies
-from ._clock import SystemClock
 from ._composition import Composition
-from ._ids import new_id
 from .actions import Catalog
 from .agent import Agent
 from .chat import Chat
@@ -134,8 +132,7 @@ class Comparison:
         text = _copies.export(chat, "json", None, branches=False)
         return self.agent.load(text, id)
 
-    def _ipython_display_(self) -> None:
-        from IPython.display import display
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         from ipywidgets import HBox, Layout
 
         columns = [
@@ -145,7 +142,8 @@ class Comparison:
         ]
         for column in columns:
             column.layout = Layout(flex="1 1 320px", min_width="280px")
-        display(HBox(columns, layout=Layout(flex_flow="row wrap", width="100%")))  # type: ignore[no-untyped-call]
+        box = HBox(columns, layout=Layout(flex_flow="row wrap", width="100%"))
+        return dict(box._repr_mimebundle_())
 
     def __repr__(self) -> str:
         return f"Comparison({len(self.runs)} runs)"
@@ -183,12 +181,8 @@ def compare(
     if not isinstance(repeat, int) or repeat < 1:
         raise ConfigError("repeat is a whole number, at least 1")
     base = agent or (chat.agent if chat is not None else Agent("offline", name="compare"))
-    from .kernel.host import current_host
-    from .runtime import get_runtime
-
-    host = current_host()
-    runtime = get_runtime(base.runtime_kind, host)  # type: ignore[arg-type]
-    composition = Composition.of(runtime, host, clock=SystemClock(), new_id=new_id)
+    composition = base.composition()
+    runtime = composition.runtime
     history = list(chat.messages) if chat is not None else []
     store = memory_store()
     runs: list[Run] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,6 +29,7 @@ class Definition:
         parse_action: Turns a payload into the app's chat action; None: the type is not the app's. Raises on bad data.
         action_types: The types of the app's own chat actions.
         make_site: Makes the agent site for one turn.
+        expand: Adds what a message mentions, before its turn is written.
         repair: Repairs a message list before a model sees it (recovery binds it).
     """
 
@@ -51,4 +52,5 @@ class Definition:
     make_site: Callable[[Any], CallSite] | None = None
     convert_data: Callable[[Any], Any] | None = None
     variables: Callable[[Any], Any] | None = None
+    expand: Callable[[UIMessage], Awaitable[UIMessage]] | None = None
     repair: Callable[[tuple[UIMessage, ...]], tuple[UIMessage, ...]] | None = None

@@ -10,7 +10,7 @@ import asyncio
 import contextvars
 import inspect
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._json import JsonValue
 from .._killpoint import kill_point
@@ -23,12 +23,9 @@ from .engine_edits import EngineEdits
 from .failure import StageError
 from .hooks import Checkpoint, call_hook, is_async
 from .inputs import Input
-from .records import Outcome, TurnError
-from .steering import accept_steering, leftover_sends
+from .records import Outcome, TurnError, Update
+from .steering import accept_steering, is_steering, leftover_sends
 from .submission import Submission
-
-if TYPE_CHECKING:
-    pass
 
 
 class ChatEngine(EngineEdits):
@@ -51,10 +48,11 @@ class ChatEngine(EngineEdits):
             submission._settle(Outcome(status="error", error=TurnError.of("input", error)))
             return
         policy = self.definition.concurrency
-        if input_.kind == "send" and self.queue.would_refuse(policy):
+        steers = is_steering(self, input_)
+        if input_.kind == "send" and not steers and self.queue.would_refuse(policy, self.generation):
             submission._settle(Outcome(status="skipped"))
             return
-        clears = is_clear(self.definition, input_)
+        clears = input_.clears = is_clear(self.definition, input_)
         if clears:
             input_.row = replace(input_.row, generation=self.generation + 1)
         kill_point("input.before")
@@ -71,20 +69,18 @@ class ChatEngine(EngineEdits):
         if clears:
             self.generation += 1
             self._drop_stale()
-        if accept_steering(self, input_):
+        if steers:
+            accept_steering(self, input_)
             return
         admitted = self.queue.admit(input_, policy)
         for former in admitted.superseded:
             if not all(s.done for s in former.submissions):
                 former.settle(Outcome(status="skipped"))
         if admitted.merged is not None:
-            self._store_merge(admitted.merged)
+            for one in admitted.merged.submissions:
+                one._admit(admitted.merged)
         self.queue_changed()
         self.kick()
-
-    def _store_merge(self, merged: Input) -> None:
-        for submission in merged.submissions:
-            submission._admit(merged)
 
     def _drop_stale(self) -> None:
         for stale in [*self.queue.drop_older_than(self.generation), *self.steering]:
@@ -92,14 +88,14 @@ class ChatEngine(EngineEdits):
         self.steering.clear()
         if self.queue.running is not None:
             self.stop()
-        self.set_state(is_recovering=False)
+        self.set_state(is_recovering=False, is_tool_continuation=False)
 
     def skip(self, input_: Input, error: TurnError | None = None) -> None:
         """Settle an input that will not run."""
         try:
             with self.write() as tx:
-                for one in (*input_.superseded, input_):
-                    tx.move_input(one.row.id, {"waiting", "held", "taken"}, "skipped")
+                for id_ in (*input_.other_rows, input_.row.id):
+                    tx.move_input(id_, {"waiting", "held", "taken"}, "skipped")
         except StoreError as failure:
             self.log_failure("a skipped input could not be noted", failure)
         input_.settle(Outcome(status="skipped", error=error))
@@ -120,7 +116,9 @@ class ChatEngine(EngineEdits):
             return
         input_ = self.queue.take()
         self._stop_next = False
-        task = self.runtime.spawn(self._process(input_), name=f"input {input_.row.id}")
+        task = self.runtime.spawn(
+            self._process(input_), name=f"input {input_.row.id}", context=input_.context.copy()
+        )
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
         self.queue_changed()
@@ -145,20 +143,20 @@ class ChatEngine(EngineEdits):
             if self.status in ("submitted", "streaming"):
                 self.set_state(status="error" if outcome.status == "error" else "ready", error=outcome.error)
             input_.settle(outcome)
-            self.publish_settled()
-            for left in leftover_sends(self):
-                self.queue.put(left)
+            self.publish(Update(kind="settled"))
+            self.queue_leftover_sends()
             self.queue_changed()
             self.kick()
 
-    def publish_settled(self) -> None:
-        """Tell the views that an input is over."""
-        from .records import Update
-
-        self.publish(Update(kind="settled"))
+    def queue_leftover_sends(self) -> None:
+        """Put the steering messages that no boundary took at the head of the line."""
+        left = leftover_sends(self)
+        if left is not None:
+            self.queue.put_first(left)
 
     async def _run(self, input_: Input) -> Outcome:
         kind = input_.kind
+        self.set_state(error=None, status="ready" if self.status == "error" else self.status)
         if kind == "action":
             return await run_chat_action(self, input_)
         if kind == "save":
@@ -168,9 +166,13 @@ class ChatEngine(EngineEdits):
         if kind == "regenerate":
             return await self._run_regenerate(input_)
         if kind == "send":
-            incoming = tuple(i.message for i in (*input_.superseded, input_))
+            incoming = tuple([await self._expanded(i.message) for i in (*input_.superseded, input_)])
             return await self.run_turn(input_, "submit-message", incoming=incoming)
         raise AssertionError(f"no way to run an input of kind {kind!r}")
+
+    async def _expanded(self, message: UIMessage) -> UIMessage:
+        expand = self.definition.expand
+        return message if expand is None or "@" not in message.text else await expand(message)
 
     async def run_turn(self, input_: Input, trigger: Any, **options: Any) -> Outcome:
         """Run one turn in the slot."""
@@ -351,8 +353,6 @@ class ChatEngine(EngineEdits):
         self._shut(TurnError.of("store", lost))
 
     def _shut(self, error: TurnError) -> None:
-        from .records import Update
-
         for waiting in [*self.queue.drop_all(), *self.steering]:
             waiting.settle(Outcome(status="skipped", error=error))
         self.steering.clear()
