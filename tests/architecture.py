@@ -13,7 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROW_0 = ("_clock", "_ids", "_json", "_killpoint", "_ports", "errors")
-ROW_6 = ("_composition", "agent", "chat", "compare", "policies", "testing", "usage")
+ROW_6 = (
+    "_children",
+    "_composition",
+    "_copies",
+    "_notebook",
+    "_pending",
+    "agent",
+    "chat",
+    "compare",
+    "policies",
+    "testing",
+    "usage",
+)
 
 
 @dataclass(frozen=True)
