@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from .._json import JsonValue
 from .channel import error_ack
 from .protocol import COMMAND, COMMAND_TYPES, BaseCommand, Command
+from .redaction import locate
 
 logger = logging.getLogger("chatnb.widget")
 
@@ -173,7 +174,7 @@ def refusal(error: BaseException) -> Fields:
             return error_ack(code, text or str(error) or name, field_of(getattr(error, "details", None)))
     if "ChatnbError" in names:
         return error_ack("failed", str(error) or names[0])
-    logger.warning("a command failed", exc_info=error)
+    logger.warning("a command failed: %s", locate(error))
     return error_ack("failed", f"This failed ({names[0]}).")
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._json import JsonValue
-from ..turns.records import Outcome, Update
-from .assets import Asset, find_extras, read_extra
+from ..turns.records import ChatState, Outcome, Update
 from .attachments import file_parts
 from .cells import CellInserts
 from .channel import Channel, error_ack
@@ -20,6 +18,7 @@ from .commands import Answer, Fields, refusal
 from .inputs import BodyMaker
 from .notices import Notices
 from .picture import REFUSED_STAGES
+from .reads import Reads
 from .seam import ChatSeam
 from .settings import Settings
 from .site import WidgetSite
@@ -28,15 +27,9 @@ from .view_form import ViewForm
 logger = logging.getLogger("chatnb.widget")
 
 KEPT = 1_000
-_EXPORTS = {
-    "md": ("md", "text/markdown"),
-    "html": ("html", "text/html"),
-    "json": ("json", "application/json"),
-    "ipynb": ("ipynb", "application/x-ipynb+json"),
-}
 
 
-class WidgetDeeds:
+class WidgetDeeds(Reads):
     """Carries out the commands of one widget.
 
     Args:
@@ -106,7 +99,7 @@ class WidgetDeeds:
             handler: Callable[[Any, Answer], None] = getattr(self, f"_{_snake(kind)}")
             handler(command, answer)
 
-    def on_update(self, update: Update) -> None:
+    def on_update(self, update: Update, state: ChatState) -> None:
         """Answer what has been written meanwhile; look for client-side calls; pass notices on."""
         if self._unwritten:
             waiting, self._unwritten = self._unwritten, []
@@ -119,7 +112,7 @@ class WidgetDeeds:
         elif update.kind == "settled":
             self.notices.drop("data-retry", "data-compaction")
         if update.kind in ("pending", "settled", "history", "state"):
-            self.tools.look(self._seam.state())
+            self.tools.look(state)
 
     # --- inputs -------------------------------------------------------------------------------------------------
 
@@ -147,7 +140,7 @@ class WidgetDeeds:
 
     async def _when_done(self, submission: Any) -> None:
         await submission
-        self.on_update(Update(kind="queue"))
+        self.on_update(Update(kind="queue"), self._seam.state())
 
     def _send(self, command: Any, buffers: Sequence[bytes], answer: Answer) -> None:
         if command.id in self._taken_back:
@@ -318,63 +311,6 @@ class WidgetDeeds:
 
         self._later(work, answer)
 
-    # --- reading ------------------------------------------------------------------------------------------------
-
-    def _hello(self, command: Any, answer: Answer) -> None:
-        self._greeted(command)
-        if self._channel.hello(command):
-            self.tools.view_came()
-        answer({"ok": True})
-
-    def _bye(self, command: Any, answer: Answer) -> None:
-        self._channel.leave(command.view)
-        self.tools.view_left(command.view)
-        self._left(command.view)
-        answer({"ok": True})
-
-    def _load_earlier(self, command: Any, answer: Answer) -> None:
-        found = self._channel.load_earlier(command.view, command.before)
-        answer({"ok": True} if found else error_ack("not_found", "There is no such message any more."))
-
-    def _load_part(self, command: Any, answer: Answer) -> None:
-        found = self._channel.load_part(command.message_id, command.index)
-        answer({"ok": True} if found else error_ack("not_found", "There is no such text any more."))
-
-    def _get_asset(self, command: Any, answer: Answer) -> None:
-        asset = self._channel.find_asset(command.hash)
-        if asset is None:
-            answer(error_ack("not_found", "This content is gone."))
-            return
-        self._channel.send_asset(command.hash, asset)
-        answer({"ok": True})
-
-    def _get_extra(self, command: Any, answer: Answer) -> None:
-        asset = read_extra(command.name)
-        if asset is None:
-            answer(error_ack("not_found", "The front end has no such part."))
-            return
-        name = find_extras()[command.name]
-        self._channel.send_asset(name, asset, command.name)
-        answer({"ok": True, "result": {"hash": name}})
-
-    def _complete(self, command: Any, answer: Answer) -> None:
-        answer({"ok": True, "result": dict(self._seam.complete(command.prefix))})
-
-    def _preview(self, command: Any, answer: Answer) -> None:
-        async def work() -> None:
-            found = await self._seam.preview(command.name)
-            answer({"ok": True, "result": dict(found)} if found else error_ack("not_found", "There is no such name."))
-
-        self._later(work, answer)
-
-    def _export(self, command: Any, answer: Answer) -> None:
-        ending, media_type = _EXPORTS[command.format]
-        data = self._form.text(self._seam.chat.export(command.format)).encode("utf-8", "replace")
-        name = hashlib.sha256(data).hexdigest()
-        self._channel.send_asset(name, Asset(media_type, data))
-        filename = "".join(sign if sign.isalnum() or sign in "-_" else "-" for sign in self._seam.chat.id)
-        answer({"ok": True, "result": {"hash": name, "filename": f"{filename}.{ending}", "mediaType": media_type}})
-
     # --- the rest -----------------------------------------------------------------------------------------------
 
     def _cell_inserted(self, command: Any, answer: Answer) -> None:
@@ -387,15 +323,6 @@ class WidgetDeeds:
             answer({"ok": True})
 
         self._later(work, answer)
-
-    def _later(self, work: Callable[[], Any], answer: Answer) -> None:
-        async def guarded() -> None:
-            try:
-                await work()
-            except Exception as error:  # noqa: BLE001 - whatever it meets is the answer to the command
-                answer(refusal(error))
-
-        self._seam.spawn(guarded(), "a command of a view")
 
 
 def _snake(kind: str) -> str:

@@ -24,7 +24,8 @@ from .deeds import WidgetDeeds
 from .inputs import BodyMaker
 from .picture import Delivery, WidgetFacts, is_server_streaming, is_streaming, shown_messages
 from .protocol import HelloCommand
-from .seam import ChatSeam, make_redact
+from .redaction import describe, make_redact
+from .seam import ChatSeam
 from .settings import Settings
 from .snapshot import saved_snapshot
 from .traits import Messages, TraitNotifier
@@ -74,6 +75,7 @@ class Panel:
         self._local: tuple[UIMessage, ...] | None = None
         self._delivery: Delivery = "unknown"
         self._is_open = False
+        self._actions: tuple[Mapping[str, Any], list[JsonValue]] | None = None
         self._saved: tuple[Sequence[UIMessage], Form] | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
         self.seam = ChatSeam(chat, origin)
@@ -152,7 +154,7 @@ class Panel:
             if self._held and (update.kind == "settled" or self._latest.streaming_id is None):
                 self._held = False
         self.channel.on_update(update)
-        self.deeds.on_update(update)
+        self.deeds.on_update(update, self._latest)
         self.notifier.changed()
         chunk: Any = update.chunk
         if chunk is not None and str(chunk.get("type")).startswith("data-") and self._settings.on_data is not None:
@@ -217,8 +219,8 @@ class Panel:
             found = validate_messages([_wire(message) for message in messages]) if messages else []
             if found and self.seam.is_untouched():
                 self.seam.chat.set_messages(found)
-        except (Exception, KeyboardInterrupt, SystemExit) as error:
-            logger.warning("get_initial_messages failed", exc_info=error)
+        except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - a person's function
+            logger.warning("get_initial_messages failed: %s", describe(error, self.redact))
             text = f"The first messages could not be made: {type(error).__name__}: {error}"
             self.deeds.notices.show({"id": "initial-messages", "level": "error", "text": text})
 
@@ -279,6 +281,12 @@ class Panel:
         last = state.messages[-1:]
         return is_complete_with_tool_calls(last) or is_complete_with_approval_responses(last)
 
+    def _described(self, actions: Mapping[str, Any]) -> list[JsonValue]:
+        # Schemas are long and change only with the definition.
+        if self._actions is None or self._actions[0] is not actions:
+            self._actions = (actions, _describe_actions(actions))
+        return self._actions[1]
+
     def _options(self) -> Form:
         live, settings, seam = self._live(), self._settings, self.seam
         actions = seam.actions
@@ -296,7 +304,7 @@ class Panel:
             "maxAttachmentBytes": settings.max_attachment_bytes,
             "autoContinue": settings.auto_continue,
             "transcript": settings.transcript,
-            "actions": _describe_actions(actions),
+            "actions": self._described(actions),
             "clientTools": [{**tool.to_json(), "js": tool.js, "form": tool.form} for tool in settings.client_tools],
             "mentions": seam.has_mentions,
             "extras": find_extras(),

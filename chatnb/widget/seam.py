@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -234,17 +234,3 @@ class ChatSeam:
         """Return what a mention sends, and its token estimate."""
         found: Awaitable[Mapping[str, JsonValue] | None] = self.chat._preview_mention(name)
         return found
-
-
-def make_redact(values: Sequence[str]) -> Callable[[str], str] | None:
-    """Return what replaces credentials in a text by `[redacted]`; None when there are none."""
-    if not values:
-        return None
-
-    def redact(text: str) -> str:
-        for value in values:
-            if value in text:
-                text = text.replace(value, "[redacted]")
-        return text
-
-    return redact

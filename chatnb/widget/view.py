@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from ..errors import ChatClosedError, ConfigError
 from .assets import read_bundle
 from .outputs import TranscriptOutputs, is_in_marimo, publish_output, transcript_bundle
 from .panel import Panel
+from .redaction import describe
 from .settings import LIVE, check_height, check_known, check_suggestions, check_theme, read_settings
 from .traits import StateTrait
 
@@ -129,6 +131,8 @@ class ChatWidget(anywidget.AnyWidget):
             self._is_observed,
         )
         super().observe(self._on_option, list(LIVE))
+        if _is_between_cells():
+            self._panel.note_delivery("between-cells")
         if settings.get_initial_messages is not None and self._panel.seam.is_untouched():
             self._panel.seam.spawn(self._panel.fill(settings.get_initial_messages), "the first messages")
 
@@ -252,8 +256,9 @@ class ChatWidget(anywidget.AnyWidget):
                 for observer in tuple(observers.get(kind, ())):
                     try:
                         observer(change)
-                    except Exception:
-                        logger.exception("an observer of %r failed", name)
+                    except Exception as error:  # noqa: BLE001 - a person's function
+                        redact = self._panel.redact if self._panel is not None else None
+                        logger.error("an observer of %r failed: %s", name, describe(error, redact))
 
     def observe(self, handler: Any, names: Any = traitlets.All, type: Any = "change") -> None:
         """Observe traits; observers of the chat's state run on the main thread."""
@@ -345,6 +350,14 @@ class ChatWidget(anywidget.AnyWidget):
     def _on_settled(self) -> None:
         if self._panel is not None and self._outputs is not None and not self._is_closed:
             self._outputs.settled(self._panel.seam.loop)
+
+
+def _is_between_cells() -> bool:
+    """Tell whether the kernel is too old to take a command while a cell runs (spec/widget.md, section 8)."""
+    module = sys.modules.get("IPython.core.getipython")
+    shell = module.get_ipython() if module is not None else None
+    version = getattr(sys.modules.get("ipykernel"), "version_info", (7,))
+    return getattr(shell, "kernel", None) is not None and version[0] < 7
 
 
 def _is_built() -> bool:
