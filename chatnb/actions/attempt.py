@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import inspect
 import logging
+from collections.abc import Coroutine
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -142,10 +144,16 @@ class Attempt:
             arguments[self._prepared.action.signature.context] = self._context
         return arguments
 
-    def _work(self) -> Digest:
+    def _work(self) -> Digest | Coroutine[Any, Any, Digest]:
         with inside(self._scope):
             value = self._prepared.action.function(**self._arguments())
+            if inspect.iscoroutine(value):  # code that awaits: `Calls` goes on with it
+                return self._work_on(value)
             return digest_result(self._prepared.action, value, self._environment)
+
+    async def _work_on(self, rest: Coroutine[Any, Any, Any]) -> Digest:
+        with inside(self._scope):
+            return digest_result(self._prepared.action, await rest, self._environment)
 
     async def _work_async(self) -> Digest:
         with inside(self._scope):

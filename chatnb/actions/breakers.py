@@ -34,14 +34,14 @@ class Breakers:
             )
         return None
 
-    def note_error(self, action: str, digest: str | None, code: str, text: str) -> Tripped | None:
+    def note_error(self, action: str, digest: str, code: str, text: str) -> Tripped | None:
         """Note a failure; return code and text when it is one too many."""
         if code == "forbidden":
             self._forbidden[action] = self._forbidden.get(action, 0) + 1
             if self._forbidden[action] >= FORBIDDEN:
                 return "permanent_precondition", f"{action} was denied {FORBIDDEN} times."
         across = self._count(self._by_action, action, text)
-        if digest is not None and self._count(self._by_hash, digest, f"error:{text}") >= SAME_ERROR:
+        if self._count(self._by_hash, digest, f"error:{text}") >= SAME_ERROR:
             return (
                 "repeated_identical_tool_error",
                 f"{action} failed {SAME_ERROR} times with the same arguments and the same error.",

@@ -88,6 +88,7 @@ class _DirectCall:
             parent=outer,
         )
         self._frozen: Mapped | None = None
+        self._hash: str | None = None
         self._is_write = action.fixed_read is not True
         self._started = time.monotonic()
 
@@ -130,7 +131,8 @@ class _DirectCall:
         shown, handler = self._split_variables(values)
         try:
             self._frozen = freeze_arguments(shown)
-        except NotPlainError:
+            self._hash = call_hash(self._action.name, self._frozen)
+        except (NotPlainError, UnicodeEncodeError):
             self._frozen = None
         context = self._context()
         self._classify(shown)
@@ -219,12 +221,9 @@ class _DirectCall:
             chat_id=scope.chat_id,
             turn_id=scope.turn_id,
             tool_call_id=scope.tool_call_id,
-            call_hash=self._hash(),
+            call_hash=self._hash,
             reporter=_DirectReporter(scope),
         )
-
-    def _hash(self) -> str | None:
-        return None if self._frozen is None else call_hash(self._action.name, self._frozen)
 
     # --- after the handler --------------------------------------------------------------------------------------
 
@@ -260,7 +259,7 @@ class _DirectCall:
             return None
         return Change(
             action=self._action.name,
-            hash=self._hash(),
+            hash=self._hash,
             site=scope.site,
             at=now(),
             chat_id=scope.chat_id,
@@ -284,7 +283,7 @@ class _DirectCall:
         )
         prepared = None
         if self._frozen is not None:
-            prepared = PreparedCall(self._action, self._hash() or "", self._is_write, self._frozen)
+            prepared = PreparedCall(self._action, self._hash or "", self._is_write, self._frozen)
         row = audit_call(
             self._action,
             place,

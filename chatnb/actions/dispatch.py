@@ -204,7 +204,7 @@ class Dispatcher:
             name: The action's name.
             raw: The input.
             site: From where it comes.
-            identity: Who calls, as the site authenticated them.
+            identity: Who calls, as the site authenticated them; None at a widget or a terminal: the place's own.
             proof: The site has proof that a person has just clicked (nonce, capability).
             approved_hash: The hash that a person has said yes to (`--approved`), "" for a bare one.
             confirm: Asks a person who is there (a terminal); only its `True` runs a gated call.
@@ -218,6 +218,8 @@ class Dispatcher:
             action = self.road.find(self._catalog, name, site)
         except ActionError as error:
             return Settled(status="error", action=name, failure=failure_of(error))
+        if identity is None and site in ("widget", "cli", "python"):
+            identity = self._environment.identity  # the other sites have authentication of their own
         place = CallPlace(site=site, identity=identity, chat_id=chat_id)
         try:
             prepared = await self.road.prepare(action, raw)

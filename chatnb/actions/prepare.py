@@ -14,7 +14,7 @@ from .arguments import invalid_arguments, validate_arguments
 from .coercion import coerce
 from .guards import run_guard, run_guard_here
 from .hash import call_hash
-from .snapshot import Mapped, NotPlainError, freeze_arguments, thaw, to_json
+from .snapshot import Mapped, NotPlainError, find_lone_surrogate, freeze_arguments, thaw, to_json
 
 if TYPE_CHECKING:
     from .definition import Action
@@ -62,9 +62,13 @@ def draft(action: Action, raw: Any) -> tuple[Mapped, str]:
     try:
         frozen = freeze_arguments(values)
     except NotPlainError as error:
-        path = ".".join(str(step) for step in error.path)
+        place = error.path
     else:
-        return frozen, call_hash(action.name, frozen)
+        try:
+            return frozen, call_hash(action.name, frozen)
+        except UnicodeEncodeError:
+            place = find_lone_surrogate(frozen)
+    path = ".".join(str(step) for step in place)
     raise invalid_arguments(action.name, [], [(path, "not_plain_data")], action.shown_signature)
 
 

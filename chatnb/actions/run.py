@@ -24,16 +24,17 @@ from ..errors import ForbiddenError
 from .attempt import Attempt, Ended, NotEnteredError
 from .audit import CallPlace, audit_call
 from .change import Change
+from .children import follow_child, watch_stop
 from .context import ActionContext, Cancellation
 from .definition import Action
 from .effects import CallScope, inside
-from .environment import CallEnvironment, CapturedCall, ChildRun
+from .environment import CallEnvironment, CapturedCall
 from .failures import CallFailure, failure, failure_of
 from .guards import ask_guard, is_async, run_guard
 from .ports import Books, CallRow, GrantRow
 from .prepare import PreparedCall
 from .progress import CallReporter, Show
-from .results import Digest, compose_output
+from .results import compose_output
 from .settled import Settled
 
 _log = logging.getLogger("chatnb")
@@ -164,7 +165,7 @@ class Runner:
             problem = await self._resolve(run, attempt)
             if problem is not None:
                 return Ended(failure=problem)
-        watch = _watch_stop(run.stop, context.cancellation)
+        watch = watch_stop(run.stop, context.cancellation)
         try:
             result = await self._calls.run(
                 FunctionCall(
@@ -185,7 +186,9 @@ class Runner:
                 kill_point("tool.returned")
             ended = await attempt.read(result, run.stop)
             if ended.digest is not None and ended.digest.child is not None:
-                ended = await self._follow(run, ended.digest.child)
+                ended = await follow_child(
+                    run.prepared.action, ended.digest.child, stop=run.stop, show=run.show_snapshot
+                )
         finally:
             attempt.close()
             if watch is not None:
@@ -236,34 +239,6 @@ class Runner:
         timeout = run.prepared.action.timeout
         attempt.note_entered(row, None if timeout is None else self._clock.now() + timedelta(seconds=timeout))
         kill_point("tool.entered")
-
-    async def _follow(self, run: CallRun, child: ChildRun) -> Ended:
-        """Follow a child chat's turn: snapshots as preliminary outputs, the last is the output."""
-        stopper = _watch_stop(run.stop, None, child.stop)
-        latest: JsonValue = None
-        try:
-            async for latest in child.snapshots():
-                if run.show_snapshot is not None:
-                    run.show_snapshot(latest)
-            end = await child.end()
-        finally:
-            if stopper is not None:
-                stopper.cancel()
-        if end.status in ("error", "stopped"):
-            code = "cancelled" if end.status == "stopped" else "action_failed"
-            return Ended(failure=failure(code, f"The child chat {end.chat_id} ended as {end.status}: {end.text}"))
-        if end.status == "awaiting":
-            text = f"The child chat {end.chat_id} waits for a person's decision there."
-            return Ended(digest=Digest(json=text, text=text), output=text)
-        own = run.prepared.action.options.to_model_output
-        if own is None:
-            return Ended(digest=Digest(value=end.output, json=end.output, text=end.text), output=end.output)
-        try:
-            said = own(end.output)
-        except Exception as error:  # noqa: BLE001 - the user's function; the call itself has succeeded
-            _log.warning("action %s: to_model_output failed (%s)", run.prepared.action.name, type(error).__name__)
-            said = end.output
-        return Ended(digest=Digest(value=end.output, json=said, text=end.text), output=said)
 
     # --- the end ------------------------------------------------------------------------------------------------
 
@@ -409,21 +384,3 @@ def _phases(run: CallRun, attempt: Attempt) -> Callable[[Phase], None]:
             run.on_phase(phase)
 
     return on_phase
-
-
-def _watch_stop(
-    stop: asyncio.Event | None, cancellation: Cancellation | None, also: Callable[[], None] | None = None
-) -> asyncio.Task[bool] | None:
-    if stop is None:
-        return None
-
-    def passed(task: asyncio.Task[bool]) -> None:
-        if not task.cancelled():
-            if cancellation is not None:
-                cancellation.cancel()
-            if also is not None:
-                also()
-
-    watch = asyncio.create_task(stop.wait())
-    watch.add_done_callback(passed)
-    return watch

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .._json import JsonValue, dumps
+from .._json import JsonValue, canonical, dumps
 from .._killpoint import kill_point
 from .._ports import Phase
 from ..actions.approval import EDITED_NOTE
@@ -275,9 +275,8 @@ class CallDesk:
         if settled.is_success and settled.hash is not None:
             self._breaker = self._breakers.note_result(call.name, settled.hash, dumps(settled.output))
         elif settled.failure is not None and not settled.ends_turn and settled.failure.code not in UNCOUNTED:
-            self._breaker = self._breakers.note_error(
-                call.name, settled.hash, settled.failure.code, settled.failure.text
-            )
+            digest = settled.hash or canonical(call.raw)  # an invalid call has no hash, and is the same call again
+            self._breaker = self._breakers.note_error(call.name, digest, settled.failure.code, settled.failure.text)
 
     def _chunk(self, call: SiteCall, settled: Settled) -> Any:
         part, _ = find_call(self.io.message, call.tool_call_id)
