@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -9,6 +10,7 @@ from typing import Any
 
 from .. import _json
 from .._json import JsonValue
+from ..export.redaction import credentials_of, make_redact
 from ..messages import (
     UIMessage,
     is_complete_with_approval_responses,
@@ -18,13 +20,14 @@ from ..messages import (
 from ..messages.parts import DataPart
 from ..turns.records import ChatState, Update
 from .assets import AssetShelf, find_extras
+from .cells import ANSWER_WITHIN
 from .channel import Channel, Send
 from .commands import CommandDesk
 from .deeds import WidgetDeeds
 from .inputs import BodyMaker
 from .picture import Delivery, WidgetFacts, is_server_streaming, is_streaming, shown_messages
 from .protocol import HelloCommand
-from .redaction import describe, make_redact
+from .redaction import describe
 from .seam import ChatSeam
 from .settings import Settings
 from .snapshot import saved_snapshot
@@ -85,7 +88,7 @@ class Panel:
 
     def _attach(self) -> None:
         seam = self.seam
-        redact = self.redact = make_redact(seam.credentials())
+        redact = self.redact = make_redact(credentials_of(seam.model))
         shelf = AssetShelf()
         self._form = ViewForm(shelf, redact)
         self._saved_form = ViewForm(None, redact)
@@ -116,7 +119,7 @@ class Panel:
         self.notifier.start()
         self._unsubscribe = seam.subscribe(self._on_update)
         self._is_open = True
-        seam.add_inserter(self.deeds.cells.insert)
+        seam.add_inserter(self._insert_cell)
         self.deeds.tools.look(self._latest)
 
     def close(self) -> None:
@@ -127,10 +130,20 @@ class Panel:
 
     def _detach(self) -> None:
         self._unsubscribe()
-        self.seam.remove_inserter(self.deeds.cells.insert)
+        self.seam.remove_inserter(self._insert_cell)
         self.deeds.tools.close()
         self.notifier.close()
         self.channel.close()
+
+    def _insert_cell(self, source: str, kind: str = "code", position: str = "below") -> bool:
+        """Let a page insert a cell, and wait for it; from any thread but the runtime's."""
+        done: concurrent.futures.Future[bool] = concurrent.futures.Future()
+
+        async def work() -> None:
+            done.set_result(await self.deeds.cells.insert(source, kind, position))
+
+        self.seam.spawn(work(), "inserting a cell")
+        return done.result(2 * ANSWER_WITHIN)
 
     def _take_over(self) -> None:
         """Open the chat again, which somebody else has; in a worker thread."""

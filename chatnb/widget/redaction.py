@@ -1,30 +1,10 @@
-"""Credentials never leave the kernel: not in frames, transcripts, exports or the log (spec/widget.md, section 7)."""
+"""Errors as the log may have them: without credentials (spec/widget.md, section 7)."""
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Sequence
 
-Redact = Callable[[str], str]
-MARK = "[redacted]"
-
-
-def make_redact(values: Sequence[str]) -> Redact | None:
-    """Return what replaces credentials in a text; None when there are none.
-
-    Args:
-        values: The credentials, the longest first.
-    """
-    if not values:
-        return None
-
-    def redact(text: str) -> str:
-        for value in values:
-            if value in text:
-                text = text.replace(value, MARK)
-        return text
-
-    return redact
+from ..export.redaction import Redact
 
 
 def describe(error: BaseException, redact: Redact | None) -> str:

@@ -7,7 +7,6 @@ change of the engine is a change of this file.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from ..turns import Outcome, Submission
 
 T = TypeVar("T")
-KEY_VARIABLES = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY")
-_SHORTEST_KEY = 8
 
 
 class ChatSeam:
@@ -153,11 +150,11 @@ class ChatSeam:
             return None
         return str(found.message.text) if found.kind == "send" else ""
 
-    def add_inserter(self, insert: Callable[..., Awaitable[bool]]) -> None:
+    def add_inserter(self, insert: Callable[..., bool]) -> None:
         """Offer to insert cells: `insert(source, kind, position)`; on the runtime."""
         self._engine.cell_inserters = [*getattr(self._engine, "cell_inserters", ()), insert]
 
-    def remove_inserter(self, insert: Callable[..., Awaitable[bool]]) -> None:
+    def remove_inserter(self, insert: Callable[..., bool]) -> None:
         """Offer it no more."""
         self._engine.cell_inserters = [known for known in self._engine.cell_inserters if known != insert]
 
@@ -171,7 +168,8 @@ class ChatSeam:
     @property
     def has_mentions(self) -> bool:
         """Whether names of the notebook can be completed."""
-        return getattr(self.chat, "_complete_mention", None) is not None
+        notebook = getattr(self.chat, "_notebook", None)
+        return notebook is not None and notebook.variables.policy.share != "off"
 
     @property
     def actions(self) -> Mapping[str, Action]:
@@ -217,20 +215,14 @@ class ChatSeam:
             show=show,
         )
 
-    def credentials(self) -> tuple[str, ...]:
-        """Return the values that no frame, transcript or log may hold, the longest first."""
-        values = {os.environ.get(name, "") for name in KEY_VARIABLES}
-        model = self.model
-        given = getattr(model, "credentials", None)
-        values.update(given() if callable(given) else given or ())
-        return tuple(sorted((value for value in values if len(value) >= _SHORTEST_KEY), key=len, reverse=True))
-
     def complete(self, prefix: str) -> Mapping[str, JsonValue]:
-        """Return the mentions that a prefix may become."""
-        found: Mapping[str, JsonValue] = self.chat._complete_mention(prefix)
+        """Return the mentions that a prefix may become: `{items, stale}`."""
+        found: Mapping[str, JsonValue] = self.chat._notebook.mentions.complete(prefix)
         return found
 
-    def preview(self, name: str) -> Awaitable[Mapping[str, JsonValue] | None]:
-        """Return what a mention sends, and its token estimate."""
-        found: Awaitable[Mapping[str, JsonValue] | None] = self.chat._preview_mention(name)
+    async def preview(self, name: str) -> Mapping[str, JsonValue] | None:
+        """Return what a mention sends, `{text, tokens}`; None when there is no such name."""
+        found: Mapping[str, JsonValue] | None = await self.run_in_kernel(
+            self.chat._notebook.mentions.preview, name=name
+        )
         return found
