@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,6 +69,16 @@ class TestDelete:
         chat.close()
         assert CliRunner().invoke(main, ["chats", "delete", "review"], input="n\n").exit_code == 1
         assert "review" in run("list").output
+
+    def test_is_refused_while_a_kernel_has_the_chat(self, chat: Chat) -> None:
+        """`delete` takes the lease, so another process is told who has it."""
+        command = [sys.executable, "-c", "from chatnb.sites.cli import main; main()", "chats"]
+        refused = subprocess.run([*command, "delete", "review", "--yes"], capture_output=True, text=True, check=False)
+        assert refused.returncode == 1
+        assert refused.stderr.startswith("Error: ")
+        assert "Traceback" not in refused.stderr
+        shown = subprocess.run([*command, "show", "review"], capture_output=True, text=True, check=True)
+        assert "There were 1250." in shown.stdout
 
     def test_deletes(self, chat: Chat) -> None:
         chat.close()
