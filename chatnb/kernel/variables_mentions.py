@@ -68,6 +68,7 @@ class Mentions:
         self._variables = variables
         self._known: list[tuple[str, str]] = []
         self.remember_names()
+        variables.watch.call_after_cell(self.remember_names)
 
     def remember_names(self) -> None:
         """Note the names that there are, for completions while a cell runs."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -32,7 +33,7 @@ class NamespaceWatch:
         self._seen: dict[str, int] = {}
         self._order: dict[str, int] = {}
         self._turn = 0
-        self._after_cell: list[tuple[str, object]] | None = None
+        self._after_cell: list[weakref.WeakMethod[Callable[[], object]]] = []
 
     def observe(self) -> None:
         """Note which names are new or mean another object than at the last look. Any thread."""
@@ -63,6 +64,16 @@ class NamespaceWatch:
         """A cell has ended: IPython's event `post_run_cell`."""
         self.is_busy = False
         self.observe()
+        for reference in list(self._after_cell):
+            listener = reference()
+            if listener is None:
+                self._after_cell.remove(reference)
+            else:
+                listener()
+
+    def call_after_cell(self, listener: Callable[[], object]) -> None:
+        """Call a method after each cell, on the main thread, as long as its object lives."""
+        self._after_cell.append(weakref.WeakMethod(listener))
 
     def attach(self, shell: Any) -> None:
         """Hear of a shell's cells. A cell may be running now; its end is heard."""

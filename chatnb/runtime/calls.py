@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextvars
+import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chatnb._ports import FunctionCall, FunctionResult, Phase
@@ -223,8 +225,21 @@ class RuntimeCalls:
         slot = guard.run(entry, lambda slot: entry.context.run(_enter, entry.call, slot))
         if watchdog is not None:
             watchdog.cancel()
+        if slot.error is None and inspect.iscoroutine(slot.value):
+            guard.finish(slot)
+            self._go_on(entry, slot.value)
+            return
         self._over(entry, _result_of(slot))
         guard.finish(slot)
+
+    def _go_on(self, entry: Entry, rest: Coroutine[Any, Any, Any]) -> None:
+        """A sync function has returned a coroutine: the call goes on as an async one, such as code that awaits."""
+        entry.is_async = True
+        entry.call = replace(entry.call, function=lambda: rest, kwargs={})
+        if entry.call.run_in == "kernel" and self._runtime.main.main_loop is not None:
+            self._start(entry)
+        else:
+            self._runtime.post(self._start, entry)
 
     def _start(self, entry: Entry) -> None:
         main_loop = self._runtime.main.main_loop

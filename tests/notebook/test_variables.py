@@ -312,6 +312,7 @@ class TestMentions:
         assert busy["stale"] is True
         assert [item["name"] for item in busy["items"]] == ["orders", "orders_1", "big_orders"]
         watch.cell_ended()
+        watch.cell_began()
         assert "orders_new" in [item["name"] for item in mentions.complete("or")["items"]]
 
     def test_unknown_words_stay_text(self) -> None:

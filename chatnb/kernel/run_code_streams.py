@@ -1,0 +1,94 @@
+"""What code prints, for the card and for the model: one writing, two readers."""
+
+from __future__ import annotations
+
+import contextvars
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from chatnb.kernel.figures import Figures
+from chatnb.kernel.outputs import Outputs, StreamName
+from chatnb.kernel.streams import current_outputs, hook_streams
+
+LIMIT = 10_000
+
+
+class Tee(Outputs):
+    """Passes all on to the call's outputs, and keeps the texts.
+
+    Args:
+        parent: The call's; None where no capture is at work: then it goes where it would have gone.
+    """
+
+    def __init__(self, parent: Outputs | None) -> None:
+        super().__init__()
+        self._parent = parent
+        self._outside = contextvars.copy_context()
+        self._texts: dict[StreamName, list[str]] = {"stdout": [], "stderr": []}
+
+    def write(self, stream: StreamName, text: str) -> None:
+        """Append text to a stream."""
+        self._texts[stream].append(text)
+        if self._parent is not None:
+            self._parent.write(stream, text)
+        else:
+            self._outside.copy().run(getattr(sys, stream).write, text)
+
+    def show(self, bundle: Mapping[str, Any], *, display_id: str | None = None, update: bool = False) -> bool:
+        """Append a bundle."""
+        if self._parent is not None:
+            return self._parent.show(bundle, display_id=display_id, update=update)
+        self._outside.copy().run(_display, dict(bundle))
+        return True
+
+    def clear(self, *, wait: bool = False) -> None:
+        """Clear the card. What was printed is still told to the model."""
+        if self._parent is not None:
+            self._parent.clear(wait=wait)
+
+    def room(self) -> int:
+        """Return how many bytes the next bundle may have."""
+        return self._parent.room() if self._parent is not None else super().room()
+
+    def take(self, thing: object) -> None:
+        """Note that a figure is shown."""
+        super().take(thing)
+        if self._parent is not None:
+            self._parent.take(thing)
+
+    def printed(self, stream: StreamName) -> str:
+        """Return what was printed to a stream, head and tail of 10,000 characters."""
+        text = "".join(self._texts[stream])
+        if len(text) <= LIMIT:
+            return text
+        note = f"\n… {len(text) - LIMIT} characters left out …\n"
+        half = (LIMIT - len(note)) // 2
+        return text[:half] + note + text[-half:]
+
+
+@contextmanager
+def teeing() -> Iterator[Tee]:
+    """Read along with what the block puts out; figures that it leaves open are taken at its end."""
+    hook_streams()
+    parent = current_outputs.get()
+    tee = Tee(parent)
+    token = current_outputs.set(tee)
+    figures = Figures(tee) if parent is not None else None
+    try:
+        yield tee
+    finally:
+        try:
+            if figures is not None:
+                figures.take()
+        finally:
+            current_outputs.reset(token)
+
+
+def _display(bundle: Mapping[str, Any]) -> None:
+    ipython = sys.modules.get("IPython")
+    if ipython is not None and ipython.get_ipython() is not None:
+        ipython.display.display(bundle, raw=True)
+    elif bundle.get("text/plain"):
+        sys.stdout.write(f"{bundle['text/plain']}\n")
