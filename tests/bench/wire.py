@@ -43,11 +43,18 @@ class Floor(anywidget.AnyWidget):
     } }
     """
 
+async def ticks(deltas, delay):
+    """The deltas, each at its time, however long the work on the one before took."""
+    start = time.monotonic()
+    for number in range(deltas):
+        if delay:
+            await asyncio.sleep(max(0.0, start + number * delay - time.monotonic()))
+        yield f"{number % 10000:04d} "
+
 async def raw(widget, deltas, delay):
     waiting, seq, last = [], 0, 0.0
-    for number in range(deltas):
-        await asyncio.sleep(delay)
-        waiting.append(f"{number % 10000:04d} ")
+    async for delta in ticks(deltas, delay):
+        waiting.append(delta)
         if time.monotonic() - last >= 0.034:
             seq += 1
             widget.send({"seq": seq, "d": "".join(waiting)})
@@ -57,10 +64,20 @@ async def raw(widget, deltas, delay):
 floor = Floor()
 
 from chatnb import Agent
-from chatnb.models import Reply, ScriptedModel
+from chatnb.models import StepEnd
 
-def text(deltas):
-    return "".join(f"{number % 10000:04d} " for number in range(deltas))
+class Ticker:
+    name = "ticker"
+
+    def __init__(self, deltas, delay):
+        self.deltas, self.delay = deltas, delay
+
+    async def stream(self, request):
+        yield {"type": "text-start", "id": "t"}
+        async for delta in ticks(self.deltas, self.delay):
+            yield {"type": "text-delta", "id": "t", "delta": delta}
+        yield {"type": "text-end", "id": "t"}
+        yield StepEnd("stop")
 
 def history(count):
     return [
@@ -76,7 +93,7 @@ async def measured(name, work):
 '''
 )
 CHAT = """
-chat = Agent(ScriptedModel([Reply(text({deltas}), chunk_size=5, delay={delay})])).chat("wire-{name}")
+chat = Agent(Ticker({deltas}, {delay})).chat("wire-{name}")
 if {messages}:
     chat.set_messages(history({messages}))
 chat.view(height="400px", transcript=False)
