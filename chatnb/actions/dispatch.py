@@ -8,6 +8,7 @@ and replay are the agent site's, which walks the same road step by step (`turns/
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -196,7 +197,9 @@ class Dispatcher:
         client_data: JsonValue = None,
         headers: Mapping[str, str] | None = None,
         attachments: tuple[Any, ...] = (),
+        stop: asyncio.Event | None = None,
         show: Show | None = None,
+        show_outputs: Callable[[list[JsonValue]], None] | None = None,
     ) -> Settled:
         """Dispatch one call. Never raises for what the call does; the outcome says it.
 
@@ -212,7 +215,9 @@ class Dispatcher:
             client_data: For the `ActionContext`.
             headers: For the `ActionContext`.
             attachments: For the `ActionContext`.
+            stop: When set, the call is stopped.
             show: Takes progress and lines while it runs.
+            show_outputs: Takes all outputs so far, on the loop, while it runs.
         """
         try:
             action = self.road.find(self._catalog, name, site)
@@ -238,7 +243,9 @@ class Dispatcher:
             client_data=client_data,
             headers=headers,
             attachments=attachments,
+            stop=stop,
             show=show,
+            show_outputs=show_outputs,
         )
         return await self.road.run(run)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import io
+import mimetypes
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -91,7 +92,8 @@ def _read_entry(entry: Any) -> tuple[str, JsonValue]:
             raise _BadImageError("its url is not https")
         if media is not None and media not in _TYPES:
             raise _BadImageError("its type is not png, jpeg, gif or webp")
-        return f"[image: {url}]", _item(url, media if isinstance(media, str) else "image/png")
+        guessed = mimetypes.guess_type(url.partition("?")[0])[0]
+        return f"[image: {url}]", _item(url, media or (guessed if guessed in _TYPES else "image/png"))
     data, media = _read_data(entry.get("data"), media)
     if media not in _TYPES:
         raise _BadImageError("its type is not png, jpeg, gif or webp")
