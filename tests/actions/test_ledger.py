@@ -10,6 +10,7 @@ from chatnb._ports import FunctionCall, FunctionResult
 from chatnb.actions import Action, ActionContext, action, action_errors
 from chatnb.actions.ledger import RunningHandlers, TurnLedger
 from chatnb.actions.ports import CallRow
+from chatnb.models import Reply
 
 from .agents import calls, chat_of, ledger, parts
 from .fakes import FakeTurn, InlineCalls
@@ -196,6 +197,23 @@ class TestContinuedTurns:
         assert ran == ["write1"]
         assert first.parts()[-1].output == "written"
         assert [(r.state, r.reused_by is not None) for r in first.books.calls.values()] == [("done", True)]
+
+
+class TestStoppedTurns:
+    async def test_going_on_replays_and_a_new_input_does_not(self, ran: Writes) -> None:
+        """7.2: continuing a stopped turn replays what it wrote; asking for the same thing again runs it again."""
+        step = calls(("write", {}))
+        async with chat_of([ran.write()], step, Reply("thinking", hang=True), step, "done", step) as mock:
+            submission = mock.chat.send("go")
+            async for chunk in submission:
+                if chunk["type"] == "text-delta":
+                    mock.chat.stop()
+            assert (await submission).status == "stopped"
+            assert (await mock.chat.continue_last_turn()).status == "completed"
+            assert ran == ["write1"]
+            assert parts(mock)[-1].tool_metadata == {"chatnb": {"replayed": True}}
+            await mock.chat.send("again")
+            assert ran == ["write1", "write1"]
 
 
 class TestStop:

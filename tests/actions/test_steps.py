@@ -349,3 +349,40 @@ class TestRefresh:
             assert (await mock.chat.send("go")).status == "completed"
             assert part(mock, parts(mock)[0].tool_call_id).output == "ok"
             assert ledger(mock) == [("write", "done", "committed")]
+
+
+class TestDirectRefresh:
+    async def test_a_call_from_a_cell_reaches_its_agents(self) -> None:
+        """C42: a direct call emits one Change to each agent that has the action; a nested one none of its own."""
+        from types import SimpleNamespace
+
+        from chatnb.actions import Catalog
+        from chatnb.actions.direct import add_python_site
+        from chatnb.actions.environment import CallEnvironment
+
+        from .fakes import ANN, MemoryBooks
+
+        class Site(SimpleNamespace):
+            __hash__ = object.__hash__
+
+        @action
+        def inner() -> None:
+            """Write."""
+
+        @action(authorize=lambda args, ctx: ctx.identity is not None)
+        def outer() -> str:
+            """Write."""
+            inner()
+            return "ok"
+
+        heard: list[Change] = []
+        books = MemoryBooks()
+        site = Site(
+            catalog=Catalog([outer]),
+            environment=CallEnvironment(identity=ANN, books=books, publish_change=heard.append),
+        )
+        add_python_site(site)
+        assert outer() == "ok"
+        assert [(c.action, c.site, c.identity) for c in heard] == [("outer", "python", "ann")]
+        assert [(row.action, row.status) for row in books.audits] == [("inner", "success"), ("outer", "success")]
+        assert len(books.changes) == 1
