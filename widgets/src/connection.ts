@@ -132,7 +132,12 @@ export class Connection {
     this.helloTimer = setTimeout(() => this.sayHello(), waited < 2000 ? HELLO_FAST : HELLO_SLOW);
   }
 
-  private transmitHello(): void {
+  /** Shows a running reply that was held back. */
+  resume(): void {
+    this.transmitHello(true);
+  }
+
+  private transmitHello(resume?: boolean): void {
     this.helloAt = Date.now();
     const { locale, dark, canInsert } = this.environment();
     this.transmit({
@@ -145,6 +150,7 @@ export class Connection {
       locale,
       dark,
       canInsert,
+      resume,
     });
   }
 

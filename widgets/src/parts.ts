@@ -23,7 +23,7 @@ export interface Part {
   rawInput?: Json;
   output?: Json;
   errorText?: string;
-  approval?: { id: string; approved?: boolean; reason?: string; requestReason?: string; inputSchemaInput?: Json };
+  approval?: { id: string; approved?: boolean; reason?: string; requestReason?: string };
   preliminary?: boolean;
   parts?: Part[];
 }

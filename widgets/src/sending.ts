@@ -32,7 +32,6 @@ export class Sending {
       // The kernel's own message takes the place of the line; if it is long in coming the line goes first.
       clearTimeout(this.timer);
       this.timer = setTimeout(() => this.arrived(), GRACE);
-      if (!this.isPending(line.id)) this.drop(line.id);
     } catch (error) {
       if (!app.ui.outgoing.includes(line)) return;
       this.drop(line.id);

@@ -19,6 +19,16 @@ import type { Transport } from "./transport";
 const SAVED_MESSAGES = 50;
 const SAVED_BYTES = 1024 * 1024;
 
+/** Each view of a chat has a draft of its own; a reload draws them again in the same order. */
+function draftKey(root: HTMLElement, chatId: string): string {
+  if (root.dataset.draft === undefined) {
+    let key = chatId;
+    while (document.querySelector(`[data-draft="${CSS.escape(key)}"]`)) key += "+";
+    root.dataset.draft = key;
+  }
+  return root.dataset.draft;
+}
+
 /** Draws one view into `element`. Returns the function that takes it away again. */
 export function show(transport: Transport, element: HTMLElement): () => void {
   const root = document.createElement("div");
@@ -90,7 +100,7 @@ export function show(transport: Transport, element: HTMLElement): () => void {
   const update = (): void => {
     marks();
     if (store.options.chatId) {
-      const text = draft.open(store.options.chatId);
+      const text = draft.open(draftKey(root, store.options.chatId));
       if (text && !box.text) box.set(text);
     }
     let fresh = 0;

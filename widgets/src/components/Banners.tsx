@@ -97,7 +97,7 @@ const NoticeLine = ({ notice }: { notice: Notice }): VNode => (
 /** What went wrong with the last turn, or was broken off, at the end of the log. */
 export function Trouble(): VNode | null {
   const { store, connection } = useApp();
-  const { error, interruption, readyToContinue, isRecovering } = store.state;
+  const { error, held, interruption, readyToContinue, isRecovering } = store.state;
   const isOpen = connection.isOpen;
   return (
     <Fragment>
@@ -122,6 +122,11 @@ export function Trouble(): VNode | null {
             </span>
           )}
         </Line>
+      )}
+      {held && isOpen && (
+        <button type="button" class="cn-button" onClick={() => connection.resume()}>
+          {t("showReply")}
+        </button>
       )}
       {readyToContinue && isOpen && (
         <div class="cn-actions">

@@ -116,7 +116,7 @@ function Running({ call }: { call: CallState }): VNode | null {
 
 /** What the person changed before approving: the values that were asked for. */
 function Edited({ part }: { part: Part }): VNode | null {
-  const original: Json = part.approval?.inputSchemaInput ?? part.toolMetadata?.originalInput;
+  const original: Json = part.toolMetadata?.chatnb?.originalInput;
   if (typeof original !== "object" || original === null) return null;
   const changed = Object.keys(original).filter((key) => JSON.stringify(original[key]) !== JSON.stringify(part.input?.[key]));
   if (changed.length === 0) return null;

@@ -3,7 +3,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { useCommand, useStore } from "../app";
 import { Scroll } from "../scroll";
-import { formatNumber, t } from "../strings";
+import { t } from "../strings";
 import type { Part } from "../parts";
 import { CallCard } from "./CallCard";
 import { Empty, Trouble } from "./Banners";
@@ -42,7 +42,7 @@ export function Log(): VNode {
   useLayoutEffect(() => {
     if (first !== anchor.current) scroll.restore();
     anchor.current = first;
-    if (last !== seen.current.last && count > seen.current.count && !scroll.isFollowing) setUnseen(unseen + 1);
+    if (last !== seen.current.last && count > seen.current.count && !scroll.isFollowing) setUnseen(unseen + count - seen.current.count);
     seen.current = { last, count };
     scroll.follow();
   });
@@ -115,7 +115,7 @@ export function Log(): VNode {
       {isAway && !isEmpty && (
         <button type="button" class="cn-jump" onClick={jump}>
           <Icon name="down" /> {t("jump")}
-          {unseen > 0 && <span class="cn-count">{t("newMessages", formatNumber(unseen))}</span>}
+          {unseen > 0 && <span class="cn-count">{t("newMessages", unseen)}</span>}
         </button>
       )}
     </div>

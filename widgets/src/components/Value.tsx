@@ -1,4 +1,4 @@
-import { Fragment, h } from "preact";
+import { h } from "preact";
 import type { ComponentChildren, VNode } from "preact";
 import { isAsset } from "../parts";
 import type { Json } from "../protocol";
@@ -53,7 +53,7 @@ export function Value({ value, depth = 0 }: { value: Json; depth?: number }): VN
 
 const Rows = ({ entries, depth, isList }: { entries: [string, Json][]; depth: number; isList: boolean }): VNode => (
   <dl class="cn-rows">
-    {entries.slice(0, 200).map(([key, value]) => (
+    {entries.map(([key, value]) => (
       <div key={key}>
         <dt class={isList ? "cn-index" : undefined}>{visible(key)}</dt>
         <dd>
@@ -61,6 +61,5 @@ const Rows = ({ entries, depth, isList }: { entries: [string, Json][]; depth: nu
         </dd>
       </div>
     ))}
-    {entries.length > 200 && <Fragment>… {entries.length - 200}</Fragment>}
   </dl>
 );

@@ -9,6 +9,19 @@ interface Name {
 const MENTION = /(?:^|[\s([{])@([A-Za-z]\w*)?$/;
 const visible = (text: string): string => text.replace(/[\u202a-\u202e\u2066-\u2069]/g, "");
 
+const STYLE = `
+.chatnb-view .cn-mentions { position: absolute; inset-block-end: calc(100% + 4px); inset-inline: 0; z-index: 4; max-height: 260px; overflow: auto;
+  padding: 4px; border: 1px solid var(--chatnb-line); border-radius: 8px; background: var(--chatnb-bg); box-shadow: 0 6px 24px rgb(0 0 0 / 16%); }
+.chatnb-view .cn-mentions[hidden] { display: none; }
+.chatnb-view .cn-mentions ul { margin: 0; padding: 0; list-style: none; }
+.chatnb-view .cn-mentions li { padding: 3px 8px; border-radius: 5px; cursor: pointer; }
+.chatnb-view .cn-mentions li[aria-selected="true"] { background: var(--chatnb-soft); }
+.chatnb-view .cn-mentions .cn-pre { margin: 4px 0 0; padding: 6px 8px; border-top: 1px solid var(--chatnb-line); color: var(--chatnb-muted); }
+`;
+const style = document.createElement("style");
+style.textContent = STYLE;
+document.head.append(style);
+
 /** Completes `@name` over the kernel's variables, and shows what a name would send (spec/notebook.md, section 5). */
 class Mentions {
   private items: Name[] = [];
