@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+import contextvars
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from .._json import JsonValue
 from .._killpoint import kill_point
+from .._ports import Span, Tracer
 from ..errors import ActionError, MessageError, ModelStreamError
-from ..messages import UIMessage, to_model_messages
-from ..models import ActionSpec, ModelRequest, StepEnd, resolve_model, stream_step
+from ..messages import UIMessage, replace_parts, to_model_messages
+from ..models import ModelRequest, StepEnd, resolve_model, stream_step
+from .compaction import compact_between_steps
 from .failure import StageError, Stopped
 from .io import Announced, CallsEnd
+from .offered import agent_specs
 from .turn import EmittedChunk
-from .view import complete_view, with_images
+from .view import complete_view, injected_messages, with_images
 from .wire import WireChunk
 
 if TYPE_CHECKING:
@@ -60,37 +65,33 @@ class Steps:
         self._view = [dict(m) for m in messages] if messages is not None else None
         self._model = definition.model if model is None else resolve_model(model)
         self._instructions = run.instructions if instructions is None else instructions
-        offered = definition.catalog.agent_tools()
-        if actions is not None:
-            wanted = {a if isinstance(a, str) else a.name for a in actions}
-            offered = [a for a in offered if a.name in wanted]
-        self._specs = tuple(ActionSpec(a.name, a.description, a.input_schema) for a in offered) + tuple(
-            ActionSpec(t["name"], t.get("description", ""), t.get("parameters") or {"type": "object"})
-            for t in run.client_tools
-        )
+        self._specs = agent_specs(run, actions)
         self._max_steps = definition.max_steps if max_steps is None else max_steps
         self._settings = {**definition.settings, **settings}
         self._images: dict[str, list[JsonValue]] = {}
+        self._base = 0
 
     async def chunks(self) -> AsyncIterator[WireChunk]:
         """Yield the chunks of all steps; those that have been sent already as `EmittedChunk`."""
         run = self._run
-        base = len(run.live.message.parts)
+        self._base = len(run.live.message.parts)
         made = 0
         while True:
             run.step += 1
             made += 1
-            request = self._request(base)
+            request = self._request()
             run.requests.append(request)
+            run.step_usages.append(None)
             yield {"type": "start-step"}
             kill_point("model.before_call")
             step = StepStream(run, {spec.name for spec in self._specs})
-            async for chunk in step.chunks(self._model, request):
-                yield chunk
+            with span_beside(run.engine.tracer, f"step {run.step}"):
+                async for chunk in step.chunks(self._model, request):
+                    yield chunk
             for chunk in step.unfinished():
                 yield chunk
             run.finish_reason = step.end.finish_reason
-            run.step_usages.append(step.end.usage)
+            run.step_usages[-1] = step.end.usage
             run.raise_if_stopped()
             kill_point("tool.input")
             ended = await self._run_calls(step.announced)
@@ -113,8 +114,18 @@ class Steps:
             if made >= self._max_steps:
                 run.finish_reason = "tool-calls"
                 return
+            await self._compact(step.end)
             for sent in await run.step_boundary():
                 yield EmittedChunk(sent)
+
+    async def _compact(self, end: StepEnd) -> None:
+        """Let the agent's policy put a summary in the place of all that was said so far."""
+        run = self._run
+        if run.definition.compaction is None:
+            return
+        view = await compact_between_steps(run.engine, run, self._current_view(), end, self._specs)
+        if view is not None:
+            self._view, self._base = view, len(run.live.message.parts)
 
     async def _run_calls(self, announced: list[Announced]) -> CallsEnd:
         run = self._run
@@ -128,17 +139,31 @@ class Steps:
         finally:
             run.in_calls = False
 
-    def _request(self, base: int) -> ModelRequest:
+    def _current_view(self, *, with_injected: bool = False) -> list[dict[str, JsonValue]]:
+        """Return what the model sees now: the view, and what this turn has produced since.
+
+        Injected context stands where it was when it was placed, between whole steps.
+        """
         run = self._run
         view = list(run.view if self._view is None else self._view)
-        live = run.live.message
-        fresh = live.parts[base:]
-        if fresh:
-            tail = UIMessage.from_wire({"id": live.id or "live", "role": "assistant", "parts": []})
-            tail = run.with_parts(tail, fresh)
-            view += to_model_messages([tail], convert_data=run.definition.convert_data)
-        view = with_images(view, self._images)
-        view += run.injected_view()
+        message = run.live.message
+        start = self._base
+        for placed in run.injected if with_injected else ():
+            end = max(placed.place, start)
+            view += self._converted(message, start, end)
+            view += injected_messages([placed.messages])
+            start = end
+        return view + self._converted(message, start, len(message.parts))
+
+    def _converted(self, message: UIMessage, start: int, end: int) -> list[dict[str, JsonValue]]:
+        if start == end:
+            return []
+        piece = replace_parts(message, message.parts[start:end])
+        return list(to_model_messages([piece], convert_data=self._run.definition.convert_data))
+
+    def _request(self) -> ModelRequest:
+        run = self._run
+        view = with_images(self._current_view(with_injected=True), self._images)
         view = complete_view(view, getattr(self._model, "continuation", "user-message"))
         return ModelRequest(
             messages=tuple(view),
@@ -197,6 +222,16 @@ class StepStream:
             raise StageError("model", ModelStreamError("The model's stream has no end.", kind="incomplete"))
 
     def _admit(self, chunk: WireChunk) -> list[WireChunk]:
+        return [self._titled(one) for one in self._checked(chunk)]
+
+    def _titled(self, chunk: WireChunk) -> WireChunk:
+        """Give a call the title that its action has for people."""
+        if chunk["type"] not in ("tool-input-start", "tool-input-available") or chunk.get("title"):
+            return chunk
+        action = self._run.definition.catalog.find(chunk["toolName"])
+        return chunk if action is None or not action.title else {**chunk, "title": action.title}
+
+    def _checked(self, chunk: WireChunk) -> list[WireChunk]:
         kind = chunk.get("type") if isinstance(chunk, dict) else None
         if not isinstance(kind, str):
             raise StageError("model", TypeError(f"a model yields chunks, not {type(chunk).__name__}"))
@@ -226,10 +261,9 @@ class StepStream:
         if call_id not in self._begun:
             before = [{"type": "tool-input-start", "toolCallId": call_id, "toolName": name}]
         self._begun.pop(call_id, None)
-        self.called = True
         if chunk.get("providerExecuted"):
-            self.called = False
             return [chunk]
+        self.called = True
         if name not in self._known:
             known = ", ".join(sorted(self._known)) or "none"
             refusal: WireChunk = {
@@ -259,6 +293,23 @@ class StepStream:
                 }
             )
         return ends
+
+
+@contextmanager
+def span_beside(tracer: Tracer, name: str) -> Iterator[None]:
+    """Open a span around a block that yields: it is the current one of a context of its own, so no other is torn."""
+    context = contextvars.copy_context()
+    manager = tracer.span(name)
+    span: Span = context.run(manager.__enter__)
+    try:
+        yield
+    except (Exception, asyncio.CancelledError) as error:
+        cause = error.cause if isinstance(error, StageError) else error
+        if isinstance(cause, Exception) and not isinstance(cause, Stopped):
+            span.fail(type(cause).__name__)
+        raise
+    finally:
+        context.run(manager.__exit__, None, None, None)
 
 
 async def _close(stream: Any) -> None:
