@@ -168,7 +168,8 @@ def _show_type(node: Any, root: Schema, depth: int = 0) -> str:
     if isinstance(named, list):
         return "any" if len(named) >= 6 else " | ".join(named)
     if named == "array":
-        return f"{_show_type(node.get('items', {}), root, depth + 1)}[]"
+        item = _show_type(node.get("items", {}), root, depth + 1)
+        return f"({item})[]" if " | " in item else f"{item}[]"
     if named == "object" and node.get("properties") and depth < 3:
         required = node.get("required", [])
         inner = ", ".join(

@@ -270,7 +270,7 @@ def _names_type(annotation: Any) -> bool:
 def _holds(node: Any, test: Callable[[Mapping[str, Any]], bool]) -> bool:
     """Tell whether a node of a core schema passes a test; serialisation and metadata are not looked at."""
     if isinstance(node, dict):
-        if "type" in node and test(node):
+        if test(node):
             return True
         return any(_holds(value, test) for key, value in node.items() if key not in ("serialization", "metadata"))
     if isinstance(node, list | tuple):

@@ -300,6 +300,23 @@ class TestCoercion:
             typed.prepare(raw)
 
 
+class TestJsonMode:
+    def test_a_strict_model_reads_json(self) -> None:
+        """1.4: validation is pydantic's mode for JSON: a strict model takes a date as the text that JSON has."""
+
+        class Strict(BaseModel):
+            model_config = ConfigDict(strict=True)
+            day: date
+
+        @action
+        def f(item: Strict) -> None:
+            """Do."""
+
+        assert f.prepare({"item": {"day": "2026-01-01"}}).args["item"].day == date(2026, 1, 1)
+        with pytest.raises(InvalidArgumentsError, match=r"item\.day"):
+            f.prepare({"item": {"day": 5.5}})
+
+
 class TestInvalidInput:
     def test_the_text(self) -> None:
         """1.5: missing, issues, the expected signature; no received values, no cause, no context."""
