@@ -59,7 +59,7 @@ class ChatUsage:
         return {
             "turn": row.number,
             "trigger": row.trigger,
-            "model": self._model,
+            "model": (row.usage or {}).get("model", self._model),
             "steps": (row.usage or {}).get("steps"),
             "input_tokens": usage.input_tokens,
             "output_tokens": usage.output_tokens,

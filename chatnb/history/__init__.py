@@ -16,12 +16,13 @@ from .calls import (
     settle_open_calls,
     waiting_calls,
 )
-from .tree import Branch, Node, Tree, TreeEdit
+from .tree import Branch, Maker, Node, Tree, TreeEdit
 
 __all__ = [
     "Backend",
     "Branch",
     "History",
+    "Maker",
     "Node",
     "ResolvedCall",
     "ToolCall",

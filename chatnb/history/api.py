@@ -6,12 +6,15 @@ or a cell (edits apply at once when the chat is idle).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from ..messages import UIMessage
 from .calls import ResolvedCall, ToolCall, new_tool_results, pending_calls, resolved_calls
 from .tree import Branch
+
+Edit = Callable[[Sequence[UIMessage]], list[UIMessage] | None]
+"""Makes a chain of a chain. In `hydrate_messages` it is done again on top of the list that the hook returns."""
 
 
 class Backend(Protocol):
@@ -20,8 +23,8 @@ class Backend(Protocol):
     def read_chain(self) -> tuple[UIMessage, ...]:
         """Return the chain, with the edits that wait for a checkpoint."""
 
-    def write_chain(self, messages: list[UIMessage]) -> None:
-        """Make this the chain."""
+    def edit_chain(self, edit: Edit) -> None:
+        """Make what an edit gives the chain; None changes nothing."""
 
     def read_branches(self, id: str) -> list[Branch]:
         """Return the siblings of a message."""
@@ -64,37 +67,44 @@ class History:
             MessageValidationError: A message is not valid; nothing changed.
             ChatBusyError: From a cell, while the chat works.
         """
-        self._backend.write_chain([checked_message(m) for m in messages])
+        wanted = [checked_message(m) for m in messages]
+        self._backend.edit_chain(lambda chain: list(wanted))
 
     def remove(self, id: str) -> None:
         """Drop every message with this id. An unknown id changes nothing."""
-        chain = self._backend.read_chain()
-        kept = [m for m in chain if m.id != id]
-        if len(kept) != len(chain):
-            self._backend.write_chain(kept)
+
+        def edit(chain: Sequence[UIMessage]) -> list[UIMessage] | None:
+            kept = [m for m in chain if m.id != id]
+            return kept if len(kept) != len(chain) else None
+
+        self._backend.edit_chain(edit)
 
     def rollback_to(self, id: str) -> None:
         """Keep the chain up to and including the message with this id. An unknown id changes nothing."""
-        chain = self._backend.read_chain()
-        for index, message in enumerate(chain):
-            if message.id == id:
-                if index + 1 < len(chain):
-                    self._backend.write_chain(list(chain[: index + 1]))
-                return
+
+        def edit(chain: Sequence[UIMessage]) -> list[UIMessage] | None:
+            index = next((i for i, m in enumerate(chain) if m.id == id), None)
+            return list(chain[: index + 1]) if index is not None and index + 1 < len(chain) else None
+
+        self._backend.edit_chain(edit)
 
     def replace(self, id: str, message: UIMessage | dict[str, Any]) -> None:
         """Put a message in the place of another; its id may change, later messages stay. Unknown id: no change."""
         new = checked_message(message)
-        chain = self._backend.read_chain()
-        if any(m.id == id for m in chain):
-            self._backend.write_chain([new if m.id == id else m for m in chain])
+
+        def edit(chain: Sequence[UIMessage]) -> list[UIMessage] | None:
+            return [new if m.id == id else m for m in chain] if any(m.id == id for m in chain) else None
+
+        self._backend.edit_chain(edit)
 
     def slice(self, start: int, end: int | None = None) -> None:
         """Keep the half-open range `[start, end)`, as Python slices do."""
-        chain = self._backend.read_chain()
-        kept = list(chain[start:end])
-        if len(kept) != len(chain):
-            self._backend.write_chain(kept)
+
+        def edit(chain: Sequence[UIMessage]) -> list[UIMessage] | None:
+            kept = list(chain[start:end])
+            return kept if len(kept) != len(chain) else None
+
+        self._backend.edit_chain(edit)
 
     def get_pending_tool_calls(self) -> list[ToolCall]:
         """Return the calls in `input-available` on the last assistant message. Awaited approvals are not among them."""

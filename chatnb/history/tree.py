@@ -40,6 +40,15 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
+class Maker:
+    """Who made a message: the turn, the kernel, and the node id that was set aside for it, if any."""
+
+    turn_id: str | None
+    kernel_id: str | None
+    node_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Branch:
     """One sibling of a message: what `history.branches` lists.
 
@@ -222,7 +231,7 @@ class Tree:
         new_id: Callable[[], str],
         *,
         in_place: Mapping[str, UIMessage] | None = None,
-        made_by: Mapping[str, tuple[str | None, str | None]] | None = None,
+        made_by: Mapping[str, Maker] | None = None,
     ) -> TreeEdit:
         """Plan a chain that holds exactly these messages.
 
@@ -233,16 +242,14 @@ class Tree:
             messages: The wanted chain.
             new_id: Makes node ids.
             in_place: Messages of nodes that change in place (a continued answer).
-            made_by: By message id, the turn and the kernel that made a new message.
+            made_by: By message id, who made a new message.
         """
         edit = TreeEdit(self.head, None, messages=dict(in_place or {}))
-        contents: dict[str, list[str]] = {}
-        for node_id in self.chain:
-            contents.setdefault(self._nodes[node_id].message_id, []).append(node_id)
-        parent: str | None = None
-        path: list[str] = []
-        position = 0
         chain = self.chain
+        position = self._same_prefix(messages) if not edit.messages else 0
+        parent = chain[position - 1] if position else None
+        first = max(position - 1, 0)
+        path = list(chain[first:position])
         while position < len(messages):
             match = self._equal_child(parent, messages[position], edit, chain[position : position + 1])
             if match is None:
@@ -250,30 +257,63 @@ class Tree:
             path.append(match)
             parent = match
             position += 1
-        ordinal = self._next_ordinal
+        contents = self._contents(chain[position:]) if position < len(messages) else {}
         for message in messages[position:]:
-            content = next((n for n in contents.get(message.id, ()) if self.message(n) == message), None)
-            node_id = new_id()
-            turn_id, kernel_id = (made_by or {}).get(message.id, (None, None))
-            if content is not None and turn_id is None:
-                turn_id, kernel_id = self._nodes[content].turn_id, self._nodes[content].kernel_id
-            node = Node(
-                node_id=node_id,
-                message_id=message.id,
-                parent=parent,
-                ordinal=ordinal,
-                content_id=self._nodes[content].content_id if content is not None else node_id,
-                role=message.role,
-                turn_id=turn_id,
-                kernel_id=kernel_id,
-            )
+            node = self._new_node(edit, message, parent, contents, new_id, (made_by or {}).get(message.id))
             edit.nodes.append((node, message))
-            path.append(node_id)
-            parent = node_id
-            ordinal += 1
+            path.append(node.node_id)
+            parent = node.node_id
         edit.head = parent
         self._plan_shown(edit, path)
         return edit
+
+    def _same_prefix(self, messages: Sequence[UIMessage]) -> int:
+        """Return how many messages at the head of the list are those of the chain.
+
+        Compared in slices: that looks at identity first, so that a long history costs no more than a glance.
+        """
+        if not self.is_loaded:
+            return 0
+        mine = self.messages
+        low, high = 0, min(len(mine), len(messages))
+        given = tuple(messages)
+        while low < high:
+            middle = (low + high + 1) // 2
+            if mine[low:middle] == given[low:middle]:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def _contents(self, node_ids: Sequence[str]) -> dict[str, list[str]]:
+        contents: dict[str, list[str]] = {}
+        for node_id in node_ids:
+            contents.setdefault(self._nodes[node_id].message_id, []).append(node_id)
+        return contents
+
+    def _new_node(
+        self,
+        edit: TreeEdit,
+        message: UIMessage,
+        parent: str | None,
+        contents: Mapping[str, list[str]],
+        new_id: Callable[[], str],
+        maker: Maker | None,
+    ) -> Node:
+        content = next((n for n in contents.get(message.id, ()) if self.message(n) == message), None)
+        if maker is None and content is not None:
+            maker = Maker(self._nodes[content].turn_id, self._nodes[content].kernel_id)
+        node_id = maker.node_id if maker is not None and maker.node_id is not None else new_id()
+        return Node(
+            node_id=node_id,
+            message_id=message.id,
+            parent=parent,
+            ordinal=self._next_ordinal + len(edit.nodes),
+            content_id=self._nodes[content].content_id if content is not None else node_id,
+            role=message.role,
+            turn_id=maker.turn_id if maker is not None else None,
+            kernel_id=maker.kernel_id if maker is not None else None,
+        )
 
     def plan_branch(
         self, parent: str | None, message: UIMessage, new_id: Callable[[], str], **made_by: str | None

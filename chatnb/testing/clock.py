@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Generator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 __all__ = ["Clock"]
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+_ROUNDS = 50
+_MOST_ROUNDS = 500
 
 
 class Clock:
@@ -16,16 +19,17 @@ class Clock:
 
     def __init__(self) -> None:
         self._seconds = 0.0
+        self._coming = 0.0
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
         self._count = 0
 
     def now(self) -> datetime:
         """Return the wall time: 2026-01-01 UTC plus what has passed."""
-        return EPOCH + timedelta(seconds=self._seconds)
+        return EPOCH + timedelta(seconds=self.monotonic())
 
     def monotonic(self) -> float:
         """Return the seconds that have passed."""
-        return self._seconds
+        return self._seconds + self._coming
 
     async def sleep(self, seconds: float) -> None:
         """Wait until the clock has been moved that far."""
@@ -45,33 +49,44 @@ class Clock:
     def advance(self, seconds: float) -> Awaitable[None]:
         """Move the clock and wake whoever was waiting for that, in order of time.
 
+        Work that can go on before the clock moves goes on first, so a wait that it begins counts from before the move.
+
         Args:
             seconds: How far.
 
         Returns:
-            Something to await, until the woken tasks have run as far as they can.
+            Something to await, until the woken tasks have run as far as they can. The clock moves also if nobody does.
         """
+        self._coming += seconds
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self._move(seconds)
+            return _Done()
+        return loop.create_task(self._advance(seconds), name="clock")
+
+    async def _advance(self, seconds: float) -> None:
+        await settle()
+        self._move(seconds)
+        await settle()
+
+    def _move(self, seconds: float) -> None:
+        self._coming -= seconds
         self._seconds += seconds
-        due = sorted(entry for entry in self._sleepers if entry[0] <= self._seconds + 1e-9)
-        for entry in due:
-            if not entry[2].done():
-                entry[2].set_result(None)
-        return settle()
+        for due, _, future in sorted(self._sleepers, key=lambda entry: entry[:2]):
+            if due <= self._seconds + 1e-9 and not future.done():
+                future.set_result(None)
 
 
-def settle() -> Awaitable[None]:
-    """Return something to await that lets all tasks which can go on do so."""
-    return _settle()
+class _Done:
+    def __await__(self) -> Generator[Any, None, None]:
+        yield from ()
 
 
-class _Settle:
-    def __await__(self):  # type: ignore[no-untyped-def]
-        return self._run().__await__()
-
-    async def _run(self) -> None:
-        for _ in range(50):
-            await asyncio.sleep(0)
-
-
-def _settle() -> Awaitable[None]:
-    return _Settle()
+async def settle() -> None:
+    """Let all tasks which can go on do so."""
+    ready = getattr(asyncio.get_running_loop(), "_ready", ())  # of asyncio's own loops; others get the fixed rounds
+    for count in range(_MOST_ROUNDS):
+        await asyncio.sleep(0)
+        if count >= _ROUNDS and not ready:
+            return

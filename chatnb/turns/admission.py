@@ -44,14 +44,18 @@ class Queue:
         """Nothing runs or waits."""
         return self.running is None and not self._waiting
 
-    def would_refuse(self, policy: Concurrency) -> bool:
+    def overlaps(self, generation: int) -> bool:
+        """Tell whether a send of this generation overlaps: `clear` and what it made stale do not count."""
+        others = self._waiting if self.running is None else (self.running, *self._waiting)
+        return any(i.row.generation >= generation and not i.clears for i in others)
+
+    def would_refuse(self, policy: Concurrency, generation: int) -> bool:
         """Tell whether a send that arrives now is refused by the policy."""
-        return policy == "drop" and not self.is_idle
+        return policy == "drop" and self.overlaps(generation)
 
     def admit(self, input_: Input, policy: Concurrency) -> Admitted:
         """Put an input in line. The policy looks only at a send, and only when it overlaps."""
-        overlaps = not self.is_idle
-        if input_.kind != "send" or not overlaps:
+        if input_.kind != "send" or not self.overlaps(input_.row.generation):
             self._waiting.append(input_)
             return Admitted()
         if isinstance(policy, Debounce):
@@ -101,13 +105,6 @@ class Queue:
         """Take the first input; it is the running one until `release`."""
         self.running = self._waiting.pop(0)
         return self.running
-
-    def take_sends(self, accept: Callable[[Input], bool]) -> list[Input]:
-        """Take the waiting sends at the head of the line that are accepted, up to the first other input."""
-        taken: list[Input] = []
-        while self._waiting and self._waiting[0].kind == "send" and accept(self._waiting[0]):
-            taken.append(self._waiting.pop(0))
-        return taken
 
     def release(self) -> None:
         """Free the slot."""

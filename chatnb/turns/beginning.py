@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Literal
 
+from .._json import JsonValue
 from .._killpoint import kill_point
-from ..errors import MessageError
+from ..errors import InputError, MessageError
 from ..history import settle_open_calls
 from ..messages import Fold, UIMessage, validate_messages
 from ..store.records import TurnRow
@@ -29,6 +31,7 @@ async def begin(run: TurnRun) -> None:
     """
     if not run.recovered:
         _write_row(run)
+        run.is_written = True
     kill_point("turn.started")
     run.engine.turn_begins(run)
     chain = await _take_in(run)
@@ -39,8 +42,9 @@ async def begin(run: TurnRun) -> None:
     run.take_injected()
     run.instructions = await evaluate_instructions(run)
     run.raise_if_stopped()
-    await _prepare_view(run)
-    run.raise_if_stopped()
+    if not run.goes_on:
+        await prepare_view(run)
+        run.raise_if_stopped()
 
 
 def _write_row(run: TurnRun) -> None:
@@ -110,21 +114,24 @@ async def _validate(run: TurnRun, incoming: tuple[UIMessage, ...]) -> tuple[UIMe
 
 async def _hydrate(run: TurnRun, incoming: tuple[UIMessage, ...]) -> list[UIMessage]:
     engine = run.engine
-    previous = engine.tree.messages
-    run.new_user_messages = incoming
+    run.new_user_messages = incoming or run.new_user_messages
     hydrated = None
     if not run.after_action and "hydrate_messages" in run.definition.hooks:
         hydrated = await engine.hydrate(run, incoming, run.regenerates)
     if hydrated is None:
         if run.trigger == "regenerate-message":
-            return list(engine.chain_to_answer(run.regenerates))
+            try:
+                return list(engine.chain_to_answer(run.regenerates))
+            except InputError as error:
+                raise StageError("input", error) from error
         return merge(engine.tree.messages, incoming)
-    if run.continues is None:
-        return hydrated
-    own = engine.tree.message(run.continues)
-    known = {m.id for m in previous}
-    laid = [own if m.id == own.id else m for m in hydrated]
-    return laid if own.id in {m.id for m in laid} else [*[m for m in laid if m.id in known or m.role == "user"], own]
+    return hydrated if run.continues is None else lay_own(hydrated, engine.tree.message(run.continues))
+
+
+def lay_own(hydrated: Sequence[UIMessage], own: UIMessage) -> list[UIMessage]:
+    """Lay the message that goes on, with its decided calls, over a hydrated chain: it is the last one."""
+    index = next((i for i, m in enumerate(hydrated) if m.id == own.id), len(hydrated))
+    return [*hydrated[:index], own]
 
 
 def merge(chain: Sequence[UIMessage], incoming: Sequence[UIMessage]) -> list[UIMessage]:
@@ -168,22 +175,31 @@ def _store_chain(run: TurnRun, chain: list[UIMessage]) -> None:
         tx.set_turn(run.turn_id, leaf_id=edit.head)
         for grant in superseded:
             tx.move_grant(grant, {"pending", "approved", "rejected"}, "superseded")
+        for id_ in run.input.other_rows:
+            tx.move_input(id_, {"waiting"}, "done")
     changed = not edit.is_empty
     engine.tree.commit(edit)
     if run.continues is not None:
+        run.continues = engine.tree.on_chain(run.live.message_id) or run.continues
         run.live.replace(engine.tree.message(run.continues))
     if changed:
         engine.history_changed()
 
 
 def settle_list(
-    chain: Sequence[UIMessage], *, keep_approved: bool = False
+    chain: Sequence[UIMessage], *, keep_approved: bool = False, known: Sequence[UIMessage] = ()
 ) -> tuple[list[UIMessage], dict[int, UIMessage]]:
-    """Settle the open calls of a chain; return it, and the changed messages by position."""
+    """Settle the open calls of a chain; return it, and the changed messages by position.
+
+    Args:
+        chain: The chain.
+        keep_approved: Leave calls that a person has decided.
+        known: A chain that was settled before; messages in the same place of both are not looked at again.
+    """
     changed: dict[int, UIMessage] = {}
     result = list(chain)
-    for index, message in enumerate(result):
-        if message.role != "assistant":
+    for index, (message, before) in enumerate(zip_longest(result, known[: len(result)])):
+        if message is before or message.role != "assistant":
             continue
         settled = settle_open_calls(message, deny=deny_call, keep_approved=keep_approved)
         if settled is not message:
@@ -244,19 +260,31 @@ async def evaluate_instructions(run: TurnRun) -> str | None:
     return text
 
 
-async def _prepare_view(run: TurnRun) -> None:
+async def prepare_view(run: TurnRun) -> None:
+    """Make the model's view of the chain, with the message that goes on as it is now, and let the hook change it."""
     engine = run.engine
+    chain: Sequence[UIMessage] = engine.tree.messages
+    if run.continues is not None:
+        chain = [run.live.message if m.id == run.live.message_id else m for m in chain]
     try:
-        view = engine.model_view(engine.tree.messages)
+        view = engine.model_view(chain)
     except MessageError as error:
         raise StageError("model", error) from error
+    run.view = await prepared(run, view, "run")
+
+
+async def prepared(
+    run: TurnRun, view: list[dict[str, JsonValue]], reason: Literal["run", "compaction"]
+) -> list[dict[str, JsonValue]]:
+    """Let `prepare_messages` change a view; return what it is then."""
+    engine = run.engine
     result = await engine.fire(
         run,
         "prepare_messages",
-        lambda: PrepareEvent(messages=tuple(view), reason="run", **engine.common(run)),
+        lambda: PrepareEvent(messages=tuple(view), reason=reason, **engine.common(run)),
     )
-    if result is not None:
-        if not isinstance(result, list | tuple) or not all(isinstance(m, dict) for m in result):
-            raise StageError("prepare_messages", TypeError("prepare_messages returns a list of model messages or None"))
-        view = list(result)
-    run.view = view
+    if result is None:
+        return view
+    if not isinstance(result, list | tuple) or not all(isinstance(m, dict) for m in result):
+        raise StageError("prepare_messages", TypeError("prepare_messages returns a list of model messages or None"))
+    return list(result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,8 @@ from .._killpoint import kill_point
 from ..errors import InputError
 from ..history import TreeEdit, has_something_to_answer
 from ..messages import UIMessage
+from ..store.port import WriteTx
+from ..store.records import InjectedRow
 from .events import ActionEvent
 from .failure import StageError
 from .history_backend import unknown_message
@@ -34,11 +37,15 @@ class Edit:
         tree: The planned edit, or None when nothing changes.
         redo: The redo stack afterwards; None empties it if the head moves.
         answers: A turn follows.
+        injected: Context that the handler has injected.
+        clears: Injected context and the stored body go.
     """
 
     tree: TreeEdit | None
     redo: list[str | None] | None = None
     answers: bool = False
+    injected: list[InjectedRow] = field(default_factory=list)
+    clears: bool = False
 
 
 @dataclass(eq=False)
@@ -52,12 +59,8 @@ class ActionRun:
     body: Mapping[str, JsonValue] | None
     trigger: str = "action"
     client_data: Any = None
-    stop: Any = field(default=None)
-
-    def __post_init__(self) -> None:
-        import asyncio
-
-        self.stop = asyncio.Event()
+    is_hydrated: bool = False
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 def normalize(payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,14 +80,9 @@ async def run_chat_action(engine: ChatEngine, input_: Input) -> Outcome:
     run = ActionRun(engine, input_, engine.definition, engine.next_number, input_.row.body)
     payload: dict[str, Any] = dict(input_.row.payload["action"])
     kind = str(payload.get("type", ""))
-    engine.set_state(error=None, status="ready" if engine.status == "error" else engine.status)
-    with engine.tracer.span("chat action", **{"chat.id": engine.chat_id, "action.type": kind}) as span:
+    with engine.tracer.span("chat action", **{"chat.id": engine.chat_id, "chat.action.type": kind}) as span:
         try:
-            answers = await _apply(run, kind, payload)
-            if answers:
-                outcome = await _answer(run)
-            else:
-                outcome = engine.finish_input(input_, Outcome(status="applied"))
+            outcome = await _store(run, await _apply(run, kind, payload))
         except StageError as failure:
             outcome = _failed(run, failure.error)
         except InputError as failure:
@@ -99,7 +97,8 @@ def _failed(run: ActionRun, error: TurnError) -> Outcome:
     return run.engine.finish_input(run.input, Outcome(status="error", error=error))
 
 
-async def _apply(run: ActionRun, kind: str, payload: dict[str, Any]) -> bool:
+async def _apply(run: ActionRun, kind: str, payload: dict[str, Any]) -> Edit:
+    """Boot, parse, hydrate, and let the handler or the built-in edit the history; nothing of that edit is stored."""
     engine, definition = run.engine, run.definition
     await engine.boot(run)
     try:
@@ -108,15 +107,12 @@ async def _apply(run: ActionRun, kind: str, payload: dict[str, Any]) -> bool:
         raise StageError("client_data", error) from error
     own = kind in definition.action_types
     action = _parse(run, kind, payload) if own else None
-    hydrated = False
     if "hydrate_messages" in definition.hooks:
         chain = await engine.hydrate(run, (), None)
         if chain is not None:
-            hydrated = True
+            run.is_hydrated = True
             engine.apply_list(chain)
-    if own:
-        return await _apply_own(run, action, stored=not hydrated)
-    return _apply_built_in(run, kind, payload, stored=not hydrated)
+    return await _edit_own(run, action) if own else _edit_built_in(run, kind, payload)
 
 
 def _parse(run: ActionRun, kind: str, payload: dict[str, Any]) -> Any:
@@ -132,20 +128,14 @@ def _parse(run: ActionRun, kind: str, payload: dict[str, Any]) -> Any:
         raise StageError("action", error) from error
 
 
-async def _apply_own(run: ActionRun, action: Any, *, stored: bool) -> bool:
+async def _edit_own(run: ActionRun, action: Any) -> Edit:
     engine = run.engine
     made: list[ActionEvent] = []
 
     def make_event() -> ActionEvent:
-        made.append(
-            ActionEvent(
-                action=action,
-                ui_messages=engine.tree.messages,
-                send_part=None,
-                **engine.common(run),  # type: ignore[arg-type]
-            )
-        )
-        return made[-1]
+        event = ActionEvent(action=action, ui_messages=engine.tree.messages, **engine.common(run))
+        made.append(event)
+        return event
 
     try:
         result, checkpoint = await engine.fire(run, "on_action", make_event, apply=False)
@@ -156,52 +146,70 @@ async def _apply_own(run: ActionRun, action: Any, *, stored: bool) -> bool:
             "action",
             TypeError(f"on_action returns nothing or its own event.turn(), not {type(result).__name__}"),
         )
-    kill_point("edit.before")
     pending = checkpoint.take()
-    if pending is not None:
-        engine.apply_list(pending, stored=stored)
-    for messages in checkpoint.injected:
-        engine.keep_injected(messages)
-    kill_point("edit.after")
-    return result is not None
+    tree = engine.tree.plan_list(pending, lambda: engine.new_id("node")) if pending is not None else None
+    return Edit(tree, answers=result is not None, injected=engine.number_injected(checkpoint))
 
 
-def _apply_built_in(run: ActionRun, kind: str, payload: dict[str, Any], *, stored: bool) -> bool:
-    engine = run.engine
+def _edit_built_in(run: ActionRun, kind: str, payload: dict[str, Any]) -> Edit:
     if kind not in BUILT_IN:
         known = ", ".join(sorted({*BUILT_IN, *run.definition.action_types}))
         raise StageError("action", InputError(f"unknown chat action {kind!r}; known types: {known}"))
-    fields = normalize(payload)
-    edit = _PLANS[kind](engine, fields)
+    edit = _PLANS[kind](run.engine, normalize(payload))
+    if run.is_hydrated and edit.tree is not None and not edit.tree.is_empty:
+        run.engine.warn_about_hydrate(kind)
+    return edit
+
+
+async def _store(run: ActionRun, edit: Edit) -> Outcome:
+    """Write the edit, that the input is done, and the follow-up's input, in one transaction (W9); then answer."""
+    engine, input_ = run.engine, run.input
+    follow_up: Input | None = None
+    if edit.answers and _has_something_to_answer(engine, edit.tree):
+        row = input_.row
+        follow_up = replace(
+            input_,
+            row=engine.new_row(
+                "action-turn", {}, body=row.body, client_data=row.client_data, client_tools=row.client_tools
+            ),
+        )
+
+    def also(tx: WriteTx) -> None:
+        for injected in edit.injected:
+            tx.add_injected(injected)
+        if edit.clears:
+            tx.drop_injected()
+            tx.set_chat(body=None)
+        tx.move_input(input_.row.id, {"waiting", "taken"}, "done")
+        if follow_up is not None:
+            tx.add_input(follow_up.row)
+
     kill_point("edit.before")
-    if not stored and edit.tree is not None and not edit.tree.is_empty:
-        engine.warn_about_hydrate(kind)
-    if edit.tree is not None:
-        engine.apply_edit(edit.tree, redo=edit.redo, stored=stored)
-    if kind == "clear":
+    engine.apply_edit(
+        edit.tree or TreeEdit(engine.tree.head, engine.tree.head),
+        redo=edit.redo,
+        stored=not run.is_hydrated,
+        also=also,
+    )
+    engine.injected += edit.injected
+    if edit.clears:
         engine.forget_context()
     kill_point("edit.after")
-    return edit.answers
-
-
-async def _answer(run: ActionRun) -> Outcome:
-    """Run the turn that a chat action asked for, in the same slot."""
-    engine = run.engine
-    if not has_something_to_answer(engine.tree.messages):
+    if follow_up is not None:
+        return await engine.run_turn(follow_up, "action-turn", after_action=True)
+    if edit.answers:
         error = InputError("there is nothing to answer: the conversation does not end in a message of the user")
         return _failed(run, TurnError.of("action", error))
-    row = engine.new_row(
-        "action-turn",
-        {},
-        body=run.input.row.body,
-        client_data=run.input.row.client_data,
-        client_tools=run.input.row.client_tools,
-    )
-    with engine.write() as tx:
-        tx.move_input(run.input.row.id, {"waiting", "taken"}, "done")
-        tx.add_input(row)
-    follow_up = replace(run.input, row=row)
-    return await engine.run_turn(follow_up, "action-turn", after_action=True)
+    return engine.finish_input(input_, Outcome(status="applied"))
+
+
+def _has_something_to_answer(engine: ChatEngine, edit: TreeEdit | None) -> bool:
+    """Tell whether the chain has something to answer once it is edited: its last message says so."""
+    head = edit.head if edit is not None else engine.tree.head
+    if head is None:
+        return False
+    fresh = {node.node_id: message for node, message in edit.nodes} if edit is not None else {}
+    return has_something_to_answer([fresh.get(head) or engine.tree.message(head)])
 
 
 # --- the built-in edits -----------------------------------------------------------------------------------------
@@ -244,7 +252,7 @@ def _rollback(engine: ChatEngine, fields: dict[str, Any]) -> Edit:
 
 
 def _clear(engine: ChatEngine, fields: dict[str, Any]) -> Edit:
-    return _moved_back(engine, None)
+    return replace(_moved_back(engine, None), clears=True)
 
 
 def _switch(engine: ChatEngine, fields: dict[str, Any]) -> Edit:

@@ -253,17 +253,52 @@ def _with_original(message: UIMessage, tool_call_id: str, original: JsonValue) -
     return message
 
 
-def lay_over(engine: EngineServices, run: TurnRun, message: UIMessage) -> tuple[UIMessage, Input | None]:
-    """Lay the decisions that arrived while a message streamed over it; return it, and a continuation if one is due."""
+def lay_decision(message: UIMessage, payload: JsonValue) -> UIMessage | None:
+    """Lay a decision over a message as its input row tells it; None when it does not wait for that any more."""
+    for part in message.parts:
+        if not is_tool_part(part) or part.tool_call_id != payload["toolCallId"]:
+            continue
+        is_ask = part.state == "approval-requested" and part.approval is not None and part.approval.id == payload["id"]
+        if not is_ask and part.state != "input-available":
+            continue
+        target = Pending(
+            kind="approval" if is_ask else "client-tool",
+            id=payload["id"],
+            tool_call_id=part.tool_call_id,
+            action=part.tool_name,
+            title=part.tool_name,
+            args=part.input,
+            hash=None,
+            message_id=message.id,
+        )
+        decision = Decision(
+            kind=payload["kind"], reason=payload["reason"], output=payload["output"], text=payload["text"]
+        )
+        held = HeldDecision(target=target, decision=decision, input_id="", submission=None, edited=payload["args"])
+        return decided_message(message, held)
+    return None
+
+
+def lay_over(
+    engine: EngineServices, run: TurnRun, message: UIMessage, *, is_kept: bool = True
+) -> tuple[UIMessage, Input | None]:
+    """Lay the decisions that arrived while a message streamed over it; return it, and a continuation if one is due.
+
+    Args:
+        engine: The chat.
+        run: The turn that ends.
+        message: Its response.
+        is_kept: It is stored; a hook may have dropped it.
+    """
     engine.applied_decisions = [held.input_id for held in engine.held_decisions.values()]
     if not engine.held_decisions:
         return message, None
     for held in engine.held_decisions.values():
         message = decided_message(message, held)
     waiting: list[Submission] = [h.submission for h in engine.held_decisions.values() if h.submission is not None]
-    wanted = any(h.decision.continue_ for h in engine.held_decisions.values())
+    wanted = list(engine.held_decisions.values())[-1].decision.continue_
     continuation: Input | None = None
-    if wanted and not engine.waiting_in(message, run.client_tool_names):
+    if wanted and is_kept and not engine.waiting_in(message, run.client_tool_names):
         continuation = engine.new_continuation(message.id, waiting, run.input.origin)
     else:
         for submission in waiting:

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from .._json import JsonValue
 from .._killpoint import kill_point
 from ..errors import StoreError
-from ..history import is_settled
-from ..messages import UIMessage, is_tool_part
+from ..history import Maker, is_settled
+from ..messages import UIMessage, is_tool_part, replace_parts
 from ..models import sum_usage
 from .decisions import lay_over
 from .events import CompletionEvent
 from .failure import StageError
 from .moves import move_turn
 from .records import Outcome, TurnError
+from .usage import usage_to_json
 from .wire import WireChunk
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 DEFER_SECONDS = 5.0
 STOPPED = "Not executed: stopped."
 FAILED = "Not executed: the turn failed."
+FINISH_REASONS = frozenset({"stop", "length", "content-filter", "tool-calls", "other"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +38,12 @@ class Verdict:
 
 
 def settle_unfinished(run: TurnRun, text: str) -> None:
-    """End open blocks, settle the calls that did not finish, end the step.
+    """Settle the calls that did not finish, and end the step.
 
     A call that waits for a person is left as it is. A call that the model began and did not finish saying becomes an
     input error with the text so far.
     """
     live = run.live
-    live.end_blocks()
     for part in live.message.parts:
         if not is_tool_part(part) or is_settled(part) or not part.tool_call_id:
             continue
@@ -72,13 +73,16 @@ async def finish(run: TurnRun, verdict: Verdict) -> Outcome:
     engine = run.engine
     if run.closing:
         return _interrupt(run)
+    if not run.is_written:
+        return _never_began(run, verdict)
     try:
-        run.raw_response = run.live.message if run.live.has_content else None
+        run.live.end_blocks()
+        raw = run.live.message
         if verdict.status in ("stopped", "error"):
             settle_unfinished(run, STOPPED if verdict.status == "stopped" else FAILED)
-        else:
-            run.live.end_blocks()
-            run.live.end_step()
+        run.live.end_step()
+        if run.live.message != raw:
+            run.raw_response = raw
         _capture(run, verdict)
         await _wait_for_deferred(run)
         if verdict.status == "completed":
@@ -101,17 +105,32 @@ async def finish(run: TurnRun, verdict: Verdict) -> Outcome:
     return _outcome(run, verdict)
 
 
+def _never_began(run: TurnRun, verdict: Verdict) -> Outcome:
+    """The turn's row could not be written: there is no turn, and no hook of one."""
+    engine = run.engine
+    try:
+        with engine.write() as tx:
+            tx.move_input(run.input.row.id, {"waiting"}, "done")
+    except StoreError as failure:
+        engine.log_failure("an input that failed could not be noted", failure)
+    engine.turn = None
+    engine.set_state(status="error", error=verdict.error)
+    return Outcome(status="error", error=verdict.error)
+
+
 def _capture(run: TurnRun, verdict: Verdict) -> None:
     """Take the response; from here on stop does nothing."""
     if run.state == "running":
         with run.engine.write() as tx:
             move_turn(tx, run.turn_id, "running", "finishing", finish_reason=finish_reason(run, verdict))
         run.state = "finishing"
+    run.captured = message = run.live.message
     run.final = list(run.engine.tree.messages)
-    if run.continues is not None:
-        run.final = [run.live.message if m.id == run.live.message_id else m for m in run.final]
+    if any(m.id == message.id for m in run.final):
+        run.final = [message if m.id == message.id else m for m in run.final]
     elif run.live.has_content:
-        run.final.append(run.live.message)
+        run.final.append(message)
+    run.engine.queue_leftover_sends()
 
 
 def finish_reason(run: TurnRun, verdict: Verdict) -> str | None:
@@ -122,7 +141,8 @@ def finish_reason(run: TurnRun, verdict: Verdict) -> str | None:
         return None
     if verdict.status == "awaiting":
         return "tool-calls"
-    return run.finish_reason
+    reason = run.finish_reason
+    return reason if reason is None or reason in FINISH_REASONS else "other"
 
 
 async def _wait_for_deferred(run: TurnRun) -> None:
@@ -142,13 +162,14 @@ def completion(run: TurnRun, verdict: Verdict, *, stream_open: bool) -> dict[str
     """Return the fields of the completion events."""
     engine = run.engine
     response = _response(run)
+    raw = run.raw_response if run.raw_response is not None and response is not None else response
     usage = sum_usage(run.step_usages)
     total = engine.total_usage if not stream_open else engine.total_usage + usage
     return {
         "ui_messages": tuple(engine.read_chain()),
         "new_ui_messages": (*run.new_user_messages, *((response,) if response is not None else ())),
         "response_message": response,
-        "raw_response_message": run.raw_response,
+        "raw_response_message": raw,
         "status": verdict.status,
         "stopped": verdict.status == "stopped",
         "usage": usage,
@@ -161,7 +182,26 @@ def completion(run: TurnRun, verdict: Verdict, *, stream_open: bool) -> dict[str
 
 
 def _response(run: TurnRun) -> UIMessage | None:
-    return run.live.message if run.live.has_content else None
+    """Return the response: as stored, once it is; None when nothing was produced."""
+    if not run.live.has_content:
+        return None
+    if run.live.is_closed:
+        node_id = run.engine.tree.on_chain(run.live.message_id)
+        if node_id is not None:
+            return run.engine.tree.message(node_id)
+    return run.live.message
+
+
+def _had_content(run: TurnRun) -> bool:
+    return run.captured is not None and any(part.type != "step-start" for part in run.captured.parts)
+
+
+def _with_late_parts(run: TurnRun, edited: UIMessage) -> UIMessage:
+    """Return the response for the store: as a hook has edited it, with what was written since it was captured."""
+    live = run.live.message
+    if run.captured is None or edited is run.captured:
+        return live
+    return replace_parts(edited, (*edited.parts, *live.parts[len(run.captured.parts) :]))
 
 
 async def _before_complete(run: TurnRun, verdict: Verdict) -> Verdict:
@@ -194,17 +234,21 @@ def _write_end(run: TurnRun, verdict: Verdict) -> None:
     engine = run.engine
     usage = sum_usage(run.step_usages)
     error = verdict.error.to_json() if verdict.error is not None else None
-    final, response = list(run.final or ()), run.live.message
-    decided, continuation = lay_over(engine, run, response)
-    final = [decided if m.id == response.id else m for m in final]
+    final, response_id = list(run.final or ()), run.live.message_id
+    response = next((_with_late_parts(run, m) for m in final if m.id == response_id), None)
+    if response is None and run.live.has_content and not _had_content(run):
+        response = run.live.message  # late data parts alone make a message
+        final.append(response)
+    decided, continuation = lay_over(engine, run, response or run.live.message, is_kept=response is not None)
+    final = [decided if m.id == response_id else m for m in final]
     in_place: dict[str, UIMessage] = {}
-    if run.continues is not None:
+    if run.continues is not None and response is not None:
         in_place[run.continues] = decided
     edit = engine.tree.plan_list(
         final,
         lambda: engine.new_id("node"),
         in_place=in_place,
-        made_by={response.id: (run.turn_id, engine.kernel_id)},
+        made_by={response_id: Maker(run.turn_id, engine.kernel_id, run.node_id)},
     )
     with engine.write() as tx:
         engine.put_edit(tx, edit)
@@ -215,23 +259,23 @@ def _write_end(run: TurnRun, verdict: Verdict) -> None:
             verdict.status,
             finish_reason=finish_reason(run, verdict),
             error=error,
-            usage=engine.usage_json(usage),
+            usage={**usage_to_json(usage), "steps": run.step, "model": run.definition.model.name},
             ended_at=run.clock.now(),
             stash=None,
             model_stash=None,
         )
         if run.input.stored:
             tx.move_input(run.input.row.id, {"taken"}, "done")
-        for other in (*run.input.superseded, *run.steered):
-            tx.move_input(other.row.id, {"waiting", "taken"}, "done")
+        for id_ in (*run.input.other_rows, *(i.row.id for i in run.steered)):
+            tx.move_input(id_, {"waiting", "taken"}, "done")
         for row in engine.applied_decisions:
             tx.move_input(row, {"waiting"}, "done")
         total = engine.total_usage + usage
         tx.set_chat(
-            usage=engine.usage_json(total), terminal=_terminal(run, verdict), recovering=False, progress=engine.progress
+            usage=usage_to_json(total), terminal=_terminal(run, verdict), recovering=False, progress=engine.progress
         )
-        if run.injected:
-            tx.use_injected([n for n, _ in run.injected], run.turn_id)
+        if run.injected and run.requests:
+            tx.use_injected([placed.n for placed in run.injected], run.turn_id)
         if continuation is not None:
             tx.add_input(continuation.row)
     engine.tree.commit(edit)
@@ -257,7 +301,7 @@ def _interrupt(run: TurnRun) -> Outcome:
     error = TurnError("closed", "ChatClosedError: the chat was closed", None)
     try:
         run.live.flush(durable=True)
-        if run.state != "unwritten":
+        if run.is_written:
             with engine.write() as tx:
                 tx.move_turn(run.turn_id, {"starting", "running", "finishing"}, "interrupted")
     except StoreError as failure:
@@ -267,31 +311,30 @@ def _interrupt(run: TurnRun) -> Outcome:
 
 
 async def _after_complete(run: TurnRun, verdict: Verdict) -> None:
+    """Call `on_turn_complete`; its edits and that it is over are written together (W11)."""
     engine = run.engine
-    if "on_turn_complete" in run.definition.hooks:
-        try:
-            await engine.fire(
-                run,
-                "on_turn_complete",
-                lambda: CompletionEvent(**completion(run, verdict, stream_open=False)),
-            )
-        except StageError as failure:
-            engine.hook_failed(failure)
+    has_hook = "on_turn_complete" in run.definition.hooks
+    checkpoint = None
     try:
-        with engine.write(durable="on_turn_complete" in run.definition.hooks) as tx:
-            tx.set_turn(run.turn_id, hooks_done=True)
+        _, checkpoint = await engine.fire(
+            run,
+            "on_turn_complete",
+            lambda: CompletionEvent(**completion(run, verdict, stream_open=False)),
+            apply=False,
+        )
+    except StageError as failure:
+        engine.hook_failed(failure)
+    try:
+        engine.apply_checkpoint(checkpoint, also=lambda tx: tx.set_turn(run.turn_id, hooks_done=True), durable=has_hook)
     except StoreError as failure:
         engine.log_failure("a turn's end could not be noted", failure)
 
 
 def _outcome(run: TurnRun, verdict: Verdict) -> Outcome:
     engine = run.engine
-    response = _response(run)
-    if response is not None:
-        response = next((m for m in engine.tree.messages if m.id == response.id), response)
     return Outcome(
         status=verdict.status,
-        message=response,
+        message=_response(run),
         pending=engine.pending() if verdict.status == "awaiting" else (),
         usage=sum_usage(run.step_usages),
         error=verdict.error,

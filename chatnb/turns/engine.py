@@ -116,9 +116,7 @@ class ChatEngine(EngineEdits):
             return
         input_ = self.queue.take()
         self._stop_next = False
-        task = self.runtime.spawn(
-            self._process(input_), name=f"input {input_.row.id}", context=input_.context.copy()
-        )
+        task = self.runtime.spawn(self._process(input_), name=f"input {input_.row.id}", context=input_.context.copy())
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
         self.queue_changed()

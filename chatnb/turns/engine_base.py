@@ -30,6 +30,7 @@ from .usage import usage_from_json, usage_to_json
 from .wire import WireChunk
 
 if TYPE_CHECKING:
+    from .inputs import Input
     from .turn_run import TurnRun
 
 log = logging.getLogger("chatnb")
@@ -73,6 +74,7 @@ class EngineBase:
         self.last_body: JsonValue = row.body
         self.last_client_tools: JsonValue = row.client_tools
         self.last_client_data: Any = None
+        self.last_client_data_row: JsonValue = None
         self.progress = row.progress
         self.tree = Tree(
             [node_of(n) for n in store.load_nodes(chat_id)] if not opened.created else (), row.head, self._load
@@ -81,7 +83,8 @@ class EngineBase:
         self.unstored: dict[str, tuple[Node, UIMessage]] = {}
         self.history = History(EngineHistory(self))  # type: ignore[arg-type]
         self.injected: list[InjectedRow] = store.load_injected(chat_id) if not opened.created else []
-        self.injected_count = max((row.n for row in self.injected), default=self.next_number * 1000)
+        # Above all numbers that former turns have used, which are not loaded.
+        self.injected_count = max((row.n for row in self.injected), default=self.next_number * 1_000_000)
         self.grants: dict[str, GrantRow] = {}
         self.queue = Queue(clock.monotonic)
         self.turn: TurnRun | None = None
@@ -95,6 +98,7 @@ class EngineBase:
         self.dead = False
         self.calls: dict[str, CallView] = {}
         self.tool_phase: frozenset[str] = frozenset()
+        self.steering: list[Input] = []
         self.held_decisions: dict[str, HeldDecision] = {}
         self.applied_decisions: list[str] = []
         self.unsaved: UIMessage | None = None
@@ -102,7 +106,16 @@ class EngineBase:
         self._listeners: list[Callable[[Update], None]] = []
         self._waiters: list[asyncio.Future[None]] = []
         self._branches: tuple[int, Mapping[str, tuple[int, int]]] = (-1, {})
+        if self.next_number:
+            self._read_last_turn()
         self._reload_grants()
+
+    def _read_last_turn(self) -> None:
+        """Take over what a continuation and the next turn inherit of the last one."""
+        last = self.store.load_turns(self.chat_id)[-1:]
+        if last:
+            self.previous_usage = usage_from_json(last[0].usage)
+            self.last_client_data = self.last_client_data_row = last[0].client_data
 
     def _load(self, node_ids: list[str]) -> dict[str, UIMessage]:
         stored = self.store.load_messages(self.chat_id, node_ids)
@@ -145,7 +158,7 @@ class EngineBase:
 
     def waiting_lines(self) -> tuple[Waiting, ...]:
         """Return what waits for the slot."""
-        return self.queue.lines()
+        return tuple(sorted((*self.queue.lines(), *(i.to_waiting() for i in self.steering)), key=lambda w: w.arrival))
 
     def pending(self) -> tuple[Pending, ...]:
         """Return the calls that wait for a person."""
@@ -325,14 +338,32 @@ class EngineBase:
         self.stored_head = edit.head
         self.unstored.clear()
 
-    def apply_edit(self, edit: TreeEdit, *, redo: Sequence[str | None] | None = None, stored: bool = True) -> None:
-        """Store a tree edit, commit it and tell the views. An edit that changes nothing writes nothing."""
-        if edit.is_empty and redo is None:
-            return
-        if stored:
+    def apply_edit(
+        self,
+        edit: TreeEdit,
+        *,
+        redo: Sequence[str | None] | None = None,
+        stored: bool = True,
+        also: Callable[[WriteTx], None] | None = None,
+    ) -> None:
+        """Store a tree edit, commit it and tell the views. An edit that changes nothing writes nothing.
+
+        Args:
+            edit: The edit.
+            redo: The redo stack afterwards; None empties it if the head moves.
+            stored: False: it lives in memory until the next stored edit.
+            also: Writes more in the same transaction.
+        """
+        changes = not edit.is_empty or redo is not None
+        if also is not None or (stored and changes):
             with self.write() as tx:
-                self.put_edit(tx, edit, redo=redo)
-        else:
+                if stored and changes:
+                    self.put_edit(tx, edit, redo=redo)
+                if also is not None:
+                    also(tx)
+        if not changes:
+            return
+        if not stored:
             for node, message in edit.nodes:
                 if message is not None:
                     self.unstored[node.node_id] = (replace(node, content_id=node.node_id), message)
@@ -364,8 +395,7 @@ class EngineBase:
         kind = chunk["type"]
         if self.status == "submitted" and kind not in ("start", "start-step") and chunk.get("transient") is not True:
             self.set_state(status="streaming")
-        for submission in turn.input.submissions:
-            submission._log.append(chunk)
+        turn.note_sent(chunk)
         self.publish(Update(kind="chunk", message_id=message_id, change=change, chunk=chunk))
         if kind == "tool-approval-request":
             self.pending_changed()

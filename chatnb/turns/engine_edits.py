@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import ChatBusyError
+from ..history.api import Edit
 from ..messages import UIMessage
 from .decisions import Decision, decide
 from .engine_services import EngineServices
@@ -16,14 +17,16 @@ from .submission import Submission
 class EngineEdits(EngineServices):
     """The part of the engine that works for cells and views, outside the slot."""
 
-    def set_from_cell(self, messages: list[UIMessage]) -> None:
-        """Make a list the chain, from a cell.
+    def edit_from_cell(self, edit: Edit) -> None:
+        """Edit the chain from a cell.
 
         Raises:
             ChatBusyError: The chat works.
         """
         self._check_idle()
-        self.apply_list(messages)
+        changed = edit(self.tree.messages)
+        if changed is not None:
+            self.apply_list(changed)
 
     def switch_from_cell(self, id: str) -> None:
         """Show another version, from a cell."""
@@ -42,19 +45,15 @@ class EngineEdits(EngineServices):
 
     def persist(self, messages: Sequence[UIMessage], checkpoint: Checkpoint | None) -> None:
         """Update known ids and append unknown ones; removes nothing, runs nothing."""
-        chain = list(checkpoint.read() if checkpoint is not None else self.read_chain())
-        places = {m.id: i for i, m in enumerate(chain)}
-        for message in messages:
-            if message.id in places:
-                chain[places[message.id]] = message
-            else:
-                places[message.id] = len(chain)
-                chain.append(message)
+
+        def edit(chain: Sequence[UIMessage]) -> list[UIMessage]:
+            known = {m.id: m for m in chain} | {m.id: m for m in messages}
+            return list(known.values())
+
         if checkpoint is not None:
-            checkpoint.pending = chain
-            return
-        self._check_idle()
-        self.apply_list(chain)
+            checkpoint.edit(edit)
+        else:
+            self.edit_from_cell(edit)
 
     def _check_idle(self) -> None:
         if not self.queue.is_idle:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._json import JsonValue
 from ..errors import InputError
+from ..history import TreeEdit
 from ..messages import UIMessage
 from ..models import Usage
+from ..store.port import WriteTx
 from ..store.records import InjectedRow, InputKind, InputRow
 from .beginning import as_messages, settle_list
 from .compaction import compact_between_turns, compacted_view
@@ -23,10 +25,10 @@ from .inputs import Input
 from .records import TurnError
 from .steering import steer
 from .submission import Submission
-from .usage import usage_to_json
 from .wire import WireChunk
 
 if TYPE_CHECKING:
+    from .chat_actions import ActionRun
     from .turn_run import TurnRun
 
 
@@ -35,9 +37,9 @@ class EngineServices(EngineBase):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        self.steering: list[Input] = []
         self.compaction_error: TurnError | None = None
         self.overlays: Any = None
+        self._settled: tuple[UIMessage, ...] = ()
         self._warned_about_hydrate = False
 
     def stop_submission(self, submission: Submission) -> None:
@@ -64,7 +66,11 @@ class EngineServices(EngineBase):
     def new_continuation(self, message_id: str, submissions: list[Submission], origin: str) -> Input:
         """Make the continuation of a decided message; it inherits the body and client tools of the last turn."""
         row = self.new_row(
-            "continuation", {"messageId": message_id}, body=self.last_body, client_tools=self.last_client_tools
+            "continuation",
+            {"messageId": message_id},
+            body=self.last_body,
+            client_data=self.last_client_data_row,
+            client_tools=self.last_client_tools,
         )
         waiting = submissions or [Submission(self.runtime, self.chat_id, self.stop_submission)]
         return Input(row, waiting, origin=origin, client_data=self.last_client_data)
@@ -79,7 +85,7 @@ class EngineServices(EngineBase):
         if kick:
             self.kick()
 
-    def common(self, run: TurnRun) -> dict[str, Any]:
+    def common(self, run: TurnRun | ActionRun) -> dict[str, Any]:
         """Return the fields that all events of a turn have."""
         return {
             "chat": self.chat,
@@ -123,7 +129,7 @@ class EngineServices(EngineBase):
         self.note_hook(name, event)
         with self.tracer.span(f"hook {name}") as span:
             try:
-                result = await call_hook(self.runtime, hook, event, checkpoint=checkpoint, context=run.input.context)
+                result = await call_hook(self.runtime, hook, event, checkpoint=checkpoint)
             except (asyncio.CancelledError, GeneratorExit):
                 raise
             except BaseException as error:
@@ -134,18 +140,47 @@ class EngineServices(EngineBase):
         self.apply_checkpoint(checkpoint)
         return result
 
-    def apply_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Apply the edits and keep the injections that have gathered."""
-        pending = checkpoint.take()
-        if pending is not None:
-            turn = self.turn
-            if turn is not None and turn.final is not None and turn.state == "finishing":
-                turn.final = pending
-            else:
-                self.apply_list(pending)
-        for messages in checkpoint.injected:
-            self.keep_injected(messages)
-        checkpoint.injected.clear()
+    def apply_checkpoint(
+        self, checkpoint: Checkpoint | None, *, also: Callable[[WriteTx], None] | None = None, durable: bool = True
+    ) -> None:
+        """Apply the edits and keep the injections that have gathered, in one transaction.
+
+        Args:
+            checkpoint: None: nothing has gathered.
+            also: Writes more in the same transaction.
+            durable: A power loss may not take it.
+        """
+        edit: TreeEdit | None = None
+        pending = checkpoint.take() if checkpoint is not None else None
+        turn = self.turn
+        if pending is not None and turn is not None and turn.final is not None and turn.state == "finishing":
+            turn.final = pending
+        elif pending is not None:
+            edit = self.tree.plan_list(pending, lambda: self.new_id("node"))
+        injected = self.number_injected(checkpoint)
+        if (edit is None or edit.is_empty) and not injected and also is None:
+            return
+        with self.write(durable=durable) as tx:
+            if edit is not None:
+                self.put_edit(tx, edit)
+            for row in injected:
+                tx.add_injected(row)
+            if also is not None:
+                also(tx)
+        self.injected += injected
+        if edit is not None and not edit.is_empty:
+            self.tree.commit(edit)
+            self.history_changed()
+
+    def number_injected(self, checkpoint: Checkpoint | None) -> list[InjectedRow]:
+        """Return what a checkpoint has injected as rows, and forget it there."""
+        rows: list[InjectedRow] = []
+        for messages in checkpoint.injected if checkpoint is not None else ():
+            self.injected_count += 1
+            rows.append(InjectedRow(n=self.injected_count, messages=messages))
+        if checkpoint is not None:
+            checkpoint.injected.clear()
+        return rows
 
     async def hydrate(self, run: Any, incoming: Sequence[UIMessage], message_id: str | None) -> list[UIMessage] | None:
         """Call `hydrate_messages`; return its list with the hook's own edits on top, or None."""
@@ -160,11 +195,12 @@ class EngineServices(EngineBase):
             ),
             apply=False,
         )
-        if result is None:
-            if checkpoint is not None:
-                self.apply_checkpoint(checkpoint)
+        if result is None or checkpoint is None:
+            self.apply_checkpoint(checkpoint)
             return None
-        return as_messages(result, "hydrate_messages")
+        chain: list[UIMessage] = checkpoint.take_on_top(as_messages(result, "hydrate_messages"))
+        self.apply_checkpoint(checkpoint)
+        return chain
 
     def chain_to_answer(self, message_id: str | None) -> tuple[UIMessage, ...]:
         """Return the chain that a regenerate answers.
@@ -194,7 +230,9 @@ class EngineServices(EngineBase):
         self, chain: list[UIMessage], *, keep_approved: bool
     ) -> tuple[list[UIMessage], dict[str, UIMessage], list[str]]:
         """Settle the open calls of a chain; return it, what changes in place, and the grants that are superseded."""
-        settled, changed = settle_list(chain, keep_approved=keep_approved)
+        settled, changed = settle_list(chain, keep_approved=keep_approved, known=self._settled)
+        if not keep_approved:
+            self._settled = tuple(settled)
         in_place: dict[str, UIMessage] = {}
         calls: set[str] = set()
         for index, message in changed.items():
@@ -232,7 +270,7 @@ class EngineServices(EngineBase):
     def turn_begins(self, run: TurnRun) -> None:
         """A turn has its row: the views see it submitted."""
         self.last_body, self.last_client_tools = run.input.row.body, run.input.row.client_tools
-        self.last_client_data = run.input.client_data
+        self.last_client_data, self.last_client_data_row = run.input.client_data, run.input.row.client_data
         self.calls.clear()
         self.unsaved = None
         self.set_state(
@@ -258,14 +296,10 @@ class EngineServices(EngineBase):
         """The last write of a turn has been committed."""
         self.previous_usage = usage
         self.total_usage = self.total_usage + usage
-        used = {n for n, _ in run.injected}
+        used = {placed.n for placed in run.injected} if run.requests else set()
         self.injected = [row for row in self.injected if row.n not in used]
         if continuation is not None:
             self.queue_continuation(continuation, kick=False)
-
-    def usage_json(self, usage: Usage) -> JsonValue:
-        """Return usage as it is stored."""
-        return usage_to_json(usage)
 
     def keep_unsaved(self, run: TurnRun) -> None:
         """Go on showing a response that could not be stored."""
@@ -278,18 +312,11 @@ class EngineServices(EngineBase):
 
     def keep_injected(self, messages: JsonValue) -> None:
         """Store context for the next turn."""
-        self.injected_count += 1
-        row = InjectedRow(n=self.injected_count, messages=messages)
-        with self.write() as tx:
-            tx.add_injected(row)
-        self.injected.append(row)
+        self.apply_checkpoint(Checkpoint(self.chat_id, self.read_chain, injected=[messages]))
 
     def forget_context(self) -> None:
-        """Drop injected context and the stored body (`clear`)."""
-        with self.write() as tx:
-            tx.drop_injected()
-            tx.set_chat(body=None)
-        self.injected = [row for row in self.injected if row.used_by is not None]
+        """Drop injected context and the body that continuations inherit (`clear`)."""
+        self.injected.clear()
         self.last_body = None
 
     def warn_about_hydrate(self, kind: str) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import UnknownMessageError
 from ..history import Branch
+from ..history.api import Edit
 from ..messages import UIMessage
 from .hooks import current_checkpoint
 
@@ -24,17 +25,17 @@ class EngineHistory:
         checkpoint = current_checkpoint(self._engine.chat_id)
         return checkpoint.read() if checkpoint is not None else self._engine.read_chain()
 
-    def write_chain(self, messages: list[UIMessage]) -> None:
-        """Make this the chain.
+    def edit_chain(self, edit: Edit) -> None:
+        """Edit the chain: at the checkpoint in a hook, at once from a cell.
 
         Raises:
             ChatBusyError: From a cell, while the chat works.
         """
         checkpoint = current_checkpoint(self._engine.chat_id)
         if checkpoint is not None:
-            checkpoint.pending = messages
+            checkpoint.edit(edit)
         else:
-            self._engine.runtime.call(self._engine.set_from_cell, messages)
+            self._engine.runtime.call(self._engine.edit_from_cell, edit)
 
     def read_branches(self, id: str) -> list[Branch]:
         """Return the siblings of a message."""
@@ -52,7 +53,8 @@ class EngineHistory:
         if checkpoint is None:
             self._engine.runtime.call(self._engine.switch_from_cell, id)
             return
-        checkpoint.pending = list(self._engine.runtime.call(self._engine.messages_below, id))
+        shown = self._engine.runtime.call(self._engine.messages_below, id)
+        checkpoint.edit(lambda chain: list(shown))
 
 
 def unknown_message(id: str) -> UnknownMessageError:

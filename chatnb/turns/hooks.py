@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from .._json import JsonValue
+from ..history.api import Edit
 from ..messages import UIMessage
 from .events import HookName
 from .failure import StageError
@@ -22,6 +23,7 @@ class Checkpoint:
     Attributes:
         chat_id: Whose history it is; code may work inside several chats.
         pending: The edited chain, or None as long as nothing was edited.
+        edits: The edits that made it, in order.
         injected: Messages injected by the hook.
         is_hook: It is discarded as a whole if the code raises; `run` and actions keep what they have injected.
         base: Returns the chain that an edit starts from.
@@ -30,6 +32,7 @@ class Checkpoint:
     chat_id: str
     base: Callable[[], tuple[UIMessage, ...]]
     pending: list[UIMessage] | None = None
+    edits: list[Edit] = field(default_factory=list)
     injected: list[JsonValue] = field(default_factory=list)
     is_open: bool = True
     is_hook: bool = False
@@ -38,10 +41,26 @@ class Checkpoint:
         """Return the chain with the edits so far."""
         return self.base() if self.pending is None else tuple(self.pending)
 
+    def edit(self, edit: Edit) -> None:
+        """Compose one more edit."""
+        self.edits.append(edit)
+        changed = edit(self.read())
+        if changed is not None:
+            self.pending = changed
+
     def take(self) -> list[UIMessage] | None:
         """Return the edited chain and begin anew."""
         taken, self.pending = self.pending, None
+        self.edits.clear()
         return taken
+
+    def take_on_top(self, chain: list[UIMessage]) -> list[UIMessage]:
+        """Do the edits again on another chain, and begin anew."""
+        for edit in self.edits:
+            changed = edit(chain)
+            chain = chain if changed is None else changed
+        self.take()
+        return chain
 
 
 _checkpoints: contextvars.ContextVar[dict[str, Checkpoint]] = contextvars.ContextVar("chatnb_checkpoints")

@@ -36,6 +36,8 @@ class Input:
         live: What can't be stored: a `save_messages` function, the model object of a chat action.
         not_before: Monotonic time before which it must not start (debounce).
         superseded: Sends whose messages enter the history just before this one's.
+        absorbed: Ids of the rows that were merged into this one.
+        clears: It is the built-in `clear`: a later send does not overlap with it.
     """
 
     row: InputRow
@@ -46,6 +48,8 @@ class Input:
     live: Any = None
     not_before: float | None = None
     superseded: list[Input] = field(default_factory=list)
+    absorbed: tuple[str, ...] = ()
+    clears: bool = False
     stored: bool = True
 
     @property
@@ -57,6 +61,11 @@ class Input:
     def message(self) -> UIMessage:
         """The user message of a send."""
         return UIMessage.from_wire(self.row.payload["message"])
+
+    @property
+    def other_rows(self) -> list[str]:
+        """The ids of the rows whose messages go the way of this one's: superseded and merged sends."""
+        return [*self.absorbed, *(id_ for i in self.superseded for id_ in (*i.absorbed, i.row.id))]
 
     def settle(self, outcome: Outcome) -> None:
         """Tell everybody who waits."""
@@ -78,6 +87,7 @@ class Input:
             later,
             row=replace(later.row, payload=later.row.payload | {"message": message}),
             submissions=self.submissions + later.submissions,
+            absorbed=(*self.absorbed, self.row.id, *later.absorbed),
         )
 
 

@@ -28,21 +28,28 @@ class SteeringBatch:
     client_data: Any
 
 
-def accept_steering(engine: EngineServices, input_: Input) -> bool:
-    """Take a send into the list of steering messages; False when it has to queue."""
-    steering = engine.definition.steering
+def is_steering(engine: EngineServices, input_: Input) -> bool:
+    """Tell whether an input goes into the running turn: a send of text alone, with nothing else before it in line."""
     turn = engine.turn
-    if steering is None or turn is None or input_.kind != "send" or turn.state not in ("starting", "running"):
+    if turn is None or turn.definition.steering is None or input_.kind != "send":
         return False
-    if len(engine.queue) or any(part.type != "text" for part in input_.message.parts):
+    if turn.state not in ("starting", "running") or turn.generation != input_.row.generation:
         return False
+    return not len(engine.queue) and all(part.type == "text" for part in input_.message.parts)
+
+
+def accept_steering(engine: EngineServices, input_: Input) -> None:
+    """Take a send into the list of steering messages."""
+    turn = engine.turn
+    assert turn is not None
+    steering = turn.definition.steering
+    assert steering is not None
     engine.steering.append(input_)
     if steering.on_received is not None:
         engine.runtime.spawn(
             _told(engine, steering.on_received, _batch(turn, [input_])), name=f"steering of {engine.chat_id}"
         )
     engine.queue_changed()
-    return True
 
 
 def _batch(run: TurnRun, inputs: list[Input]) -> SteeringBatch:
@@ -84,7 +91,7 @@ async def steer(engine: EngineServices, run: TurnRun) -> list[WireChunk]:
         }
         run.live.emit(chunk)
         sent.append(chunk)
-        run.input.submissions.extend(input_.submissions)
+        run.join(input_.submissions)
         run.steered.append(input_)
         engine.steering.remove(input_)
     run.live.flush(durable=True)
@@ -94,16 +101,17 @@ async def steer(engine: EngineServices, run: TurnRun) -> list[WireChunk]:
     return sent
 
 
-def leftover_sends(engine: EngineServices) -> list[Input]:
-    """Return the steering messages that no boundary took: they form the next turn, each its own message."""
+def leftover_sends(engine: EngineServices) -> Input | None:
+    """Return the steering messages that no boundary took as one input: the next turn, each its own message."""
     left, engine.steering[:] = list(engine.steering), []
     if not left:
-        return []
-    last = left[-1]
-    last.superseded = [*left[:-1]]
-    for former in left[:-1]:
-        last.submissions = [*former.submissions, *last.submissions]
-    return [last]
+        return None
+    *before, last = left
+    last.superseded = before
+    last.submissions = [submission for one in left for submission in one.submissions]
+    for submission in last.submissions:
+        submission._admit(last)
+    return last
 
 
 async def _call(engine: EngineServices, function: Any, batch: SteeringBatch) -> Any:

@@ -6,41 +6,51 @@ What the agent site needs of a turn (`TurnIO`) is implemented here as well.
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import inspect
-from collections.abc import AsyncIterator, Callable, Mapping
+import logging
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from .._clock import Clock
 from .._ids import NewId
 from .._json import JsonValue
 from .._ports import Calls
-from ..errors import MessageError, StoreError
-from ..messages import Part, UIMessage, replace_parts, to_model_messages
+from ..errors import MessageValidationError, StoreError
+from ..messages import UIMessage
 from ..models import ModelRequest, Usage
 from ..store.port import WriteTx
 from ..store.records import Trigger, TurnRow
+from .answering import answer
 from .beginning import begin
 from .definition import Definition
-from .ending import Verdict, finish, settle_unfinished
+from .ending import Verdict, finish
 from .failure import StageError, Stopped
-from .hooks import Checkpoint, enter_context, is_async
+from .hooks import Checkpoint, enter_context
 from .inputs import Input
 from .io import Announced, CallSite, TurnIdentity
 from .live import LiveMessage
 from .moves import move_turn
 from .records import CallPhase, CallView, Outcome, TurnError, Update
-from .turn import EmittedChunk, TextStream, Turn
-from .view import injected_messages
+from .submission import Submission
+from .turn import Turn
+from .usage import usage_to_json
 from .wire import WireChunk
 
 if TYPE_CHECKING:
     from .engine import ChatEngine
 
-ABANDON_SECONDS = 2.0
-CALLS_SECONDS = 3.0
+log = logging.getLogger("chatnb")
+INPUT_CHUNKS = ("tool-input-start", "tool-input-delta", "tool-input-available")
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Injected context in a turn: its number, its messages, and before which part of the response it stands."""
+
+    n: int
+    messages: JsonValue
+    place: int
 
 
 class TurnRun:
@@ -55,6 +65,8 @@ class TurnRun:
         by_decision: A continuation because a person has decided; pending calls are not settled.
         regenerates: The message id a regenerate names.
         after_action: It follows a chat action: no second hydrate.
+        new_user_messages: User messages that are on the chain already and new in this turn.
+        row: The row of a recovered turn.
     """
 
     def __init__(
@@ -68,6 +80,7 @@ class TurnRun:
         by_decision: bool = False,
         regenerates: str | None = None,
         after_action: bool = False,
+        new_user_messages: tuple[UIMessage, ...] = (),
         row: TurnRow | None = None,
     ) -> None:
         self.engine = engine
@@ -79,9 +92,10 @@ class TurnRun:
         self.by_decision = by_decision
         self.regenerates = regenerates
         self.after_action = after_action
-        self.recovered = row is not None
+        self.recovered = self.is_written = row is not None
         self.turn_id = row.id if row else engine.new_id("turn")
         self.number = row.number if row else engine.next_number
+        self.generation = input_.row.generation
         self.attempt = row.attempt if row else 1
         self.body: Mapping[str, JsonValue] | None = input_.row.body
         self.client_tools: list[dict[str, JsonValue]] = list(input_.row.client_tools or ())
@@ -98,20 +112,24 @@ class TurnRun:
         self.finish_reason: str | None = None
         self.awaiting = False
         self.in_calls = False
+        self.is_compacted = False
         self.requests: list[ModelRequest] = []
-        self.new_user_messages: tuple[UIMessage, ...] = ()
-        self.injected: list[tuple[int, JsonValue]] = []
+        self.new_user_messages = new_user_messages
+        self.injected: list[Placed] = []
         self.deferred: list[asyncio.Future[Any]] = []
         self.raw_response: UIMessage | None = None
+        self.captured: UIMessage | None = None
         self.final: list[UIMessage] | None = None
         self.steered: list[Input] = []
         self._site: CallSite | None = None
         self._site_chunks: list[WireChunk] = []
-        self._forced: list[WireChunk] = []
-        self._cancel_body: Callable[[], None] | None = None
+        self._site_sent: set[tuple[str, str]] = set()
+        self._sent: list[WireChunk] = []
         message = engine.tree.message(continues) if continues is not None else None
         message_id = message.id if message is not None else engine.new_id("msg")
         self.live = LiveMessage(engine, self.turn_id, message_id, message)
+        self.node_id = continues if continues is not None else engine.new_id("node")
+        """The response's node, set aside before it is stored, so that a compaction can name it."""
         self.identity = TurnIdentity(
             chat_id=engine.chat_id,
             turn_id=self.turn_id,
@@ -122,6 +140,8 @@ class TurnRun:
         self.checkpoint = Checkpoint(engine.chat_id, lambda: self.engine.read_chain())
         self.context = input_.context.copy()
         enter_context(self.context, self.checkpoint)
+        self.goes_on = by_decision or continues is not None or trigger in ("continuation", "recovery")
+        """Old calls of the message go on before the model is asked, and the view is made after them."""
 
     # --- the whole ----------------------------------------------------------------------------------------------
 
@@ -133,6 +153,8 @@ class TurnRun:
             verdict = await self._work()
             outcome = await finish(self, verdict)
             span.set("chat.status", outcome.status)
+            for name, value in usage_to_json(outcome.usage or Usage()).items():
+                span.set(f"chat.usage.{name}", value)
             if outcome.error is not None:
                 span.fail(outcome.error.message)
         return outcome
@@ -143,7 +165,7 @@ class TurnRun:
             with self.engine.write() as tx:
                 move_turn(tx, self.turn_id, "starting", "running", assistant_id=self.live.message_id)
             self.state = "running"
-            await self._answer()
+            await answer(self)
             self.engine.apply_checkpoint(self.checkpoint)
         except Stopped:
             return Verdict("stopped")
@@ -151,113 +173,12 @@ class TurnRun:
             return Verdict("error", failure.error)
         except StoreError as error:
             return Verdict("error", TurnError.of("store", error))
-        return Verdict("awaiting" if self.awaiting else "completed")
-
-    async def _answer(self) -> None:
-        if self.stop.is_set():
-            raise Stopped
-        body = self.engine.runtime.spawn(self._body(), name=f"run of {self.turn_id}", context=self.context)
-        stop = self.engine.runtime.spawn(self.stop.wait(), name=f"stop of {self.turn_id}")
-        try:
-            await asyncio.wait({body, stop}, return_when=asyncio.FIRST_COMPLETED)
-            if not body.done():
-                if self.in_calls:
-                    await self._wait(body, CALLS_SECONDS)
-                if not body.done():
-                    body.cancel()
-                    await self._wait(body, ABANDON_SECONDS)
-                if self.broken is not None:
-                    raise StageError("store", self.broken)
-                if body.done() and not body.cancelled():
-                    body.exception()
-                raise Stopped
-        finally:
-            stop.cancel()
-            body.cancel()
-        if self.broken is not None:
-            raise StageError("store", self.broken)
-        try:
-            await body
-        except asyncio.CancelledError:
-            raise Stopped from None
-        except (StageError, Stopped, StoreError):
-            raise
         except Exception as error:
-            raise StageError("run", error) from error
-
-    async def _wait(self, task: asyncio.Future[Any], seconds: float) -> None:
-        limit = asyncio.ensure_future(self.clock.sleep(seconds))
-        try:
-            await asyncio.wait({task, limit}, return_when=asyncio.FIRST_COMPLETED)
+            log.exception("chat %s: a turn failed where it should not", self.engine.chat_id)
+            return Verdict("error", TurnError.of("run", error))
         finally:
-            limit.cancel()
-
-    # --- the answer ---------------------------------------------------------------------------------------------
-
-    async def _body(self) -> None:
-        if self.by_decision or self.trigger in ("continuation", "recovery"):
-            self.in_calls = True
-            try:
-                ended = await self.site.resume_calls(self)
-            finally:
-                self.in_calls = False
-            self._site_chunks.clear()
-            self.raise_if_stopped()
-            if ended.awaiting or self.has_waiting_calls():
-                self.awaiting = True
-                return
-            if ended.ends_turn:
-                self.finish_reason = "tool-calls"
-                return
-            await self._look_again()
-        custom = self.definition.hooks.get("run")
-        if custom is None:
-            await self._consume(self.turn.stream_text(), "model")
-            return
-        self.engine.note_hook("run", self.turn)
-        with self.engine.tracer.span("hook run"):
-            result = custom(self.turn) if _is_streaming(custom) else await self._call_run(custom)
-            await self._take(result)
-
-    async def _call_run(self, custom: Callable[..., Any]) -> Any:
-        if is_async(custom):
-            return await custom(self.turn)
-        result = await self.engine.runtime.in_worker(
-            self.engine.chat_id, contextvars.copy_context().run, custom, self.turn
-        )
-        return await result if inspect.isawaitable(result) else result
-
-    async def _take(self, result: Any) -> None:
-        if result is None:
-            return
-        if isinstance(result, str):
-            await self._consume(_text_chunks(result), "run")
-        elif isinstance(result, TextStream) or hasattr(result, "__aiter__"):
-            await self._consume(result, "run")
-        else:
-            raise StageError(
-                "run",
-                TypeError(f"run returns a stream, text or None, or yields chunks; it returned {type(result).__name__}"),
-            )
-
-    async def _consume(self, chunks: Any, stage: str) -> None:
-        async for chunk in chunks:
-            self.raise_if_stopped()
-            if isinstance(chunk, EmittedChunk) or any(chunk is forced for forced in self._forced):
-                continue
-            if not isinstance(chunk, dict):
-                raise StageError("run", TypeError(f"run yields chunks (dicts), not {type(chunk).__name__}"))
-            if chunk.get("type") in ("start", "finish"):
-                continue
-            try:
-                self.live.emit(chunk)
-            except MessageError as error:
-                raise StageError(stage, error) from error
-
-    async def _look_again(self) -> None:
-        """Rebuild the view of a continued message once its calls have their results."""
-        chain = [*self.engine.tree.messages[:-1], self.live.message]
-        self.view = list(to_model_messages(chain, convert_data=self.definition.convert_data))
+            self.checkpoint.is_open = False
+        return Verdict("awaiting" if self.awaiting else "completed")
 
     # --- for the steps ------------------------------------------------------------------------------------------
 
@@ -296,7 +217,27 @@ class TurnRun:
             "toolName": call.name,
             "input": call.input,
         }
+        self._site_sent |= {(kind, call.tool_call_id) for kind in INPUT_CHUNKS}
         self.live.emit(chunk)
+
+    def was_sent(self, chunk: WireChunk) -> bool:
+        """Tell whether a chunk that `run` passes on, perhaps as a copy, has been sent by the agent site."""
+        id_ = chunk.get("toolCallId") or chunk.get("id")
+        return isinstance(id_, str) and (chunk.get("type"), id_) in self._site_sent
+
+    def note_sent(self, chunk: WireChunk) -> None:
+        """Keep a chunk for all who read this turn."""
+        self._sent.append(chunk)
+        for submission in self.input.submissions:
+            submission._log.append(chunk)
+
+    def join(self, submissions: list[Submission]) -> None:
+        """Let further submissions share the turn: its chunks from the first, and its outcome."""
+        for submission in submissions:
+            for chunk in self._sent:
+                submission._log.append(chunk)
+            submission._admit(self.input)
+        self.input.submissions.extend(submissions)
 
     def take_site_chunks(self) -> list[WireChunk]:
         """Return what the agent site has sent since the last call."""
@@ -316,21 +257,18 @@ class TurnRun:
         """Apply edits, steer and take injected context between two steps; return what was sent."""
         self.engine.apply_checkpoint(self.checkpoint)
         sent = await self.engine.steer(self)
+        for chunk in sent:
+            self._site_sent.add((chunk["type"], chunk["id"]))
         self.take_injected()
         return sent
 
     def take_injected(self) -> None:
         """Take the injected context that no turn has placed yet."""
-        known = {n for n, _ in self.injected}
-        self.injected += [(r.n, r.messages) for r in self.engine.injected if r.n not in known and r.used_by is None]
-
-    def injected_view(self) -> list[dict[str, JsonValue]]:
-        """Return the injected context of this turn as model messages."""
-        return injected_messages([messages for _, messages in self.injected])
-
-    def with_parts(self, message: UIMessage, parts: tuple[Part, ...]) -> UIMessage:
-        """Return a message with other parts."""
-        return replace_parts(message, parts)
+        known = {placed.n for placed in self.injected}
+        place = len(self.live.message.parts)
+        self.injected += [
+            Placed(r.n, r.messages, place) for r in self.engine.injected if r.n not in known and r.used_by is None
+        ]
 
     def variables(self) -> Any:
         """Return the notebook variables that a request lists, or None."""
@@ -368,6 +306,8 @@ class TurnRun:
         self.live.emit(chunk)
         if self.in_calls:
             self._site_chunks.append(chunk)
+            if "toolCallId" in chunk:
+                self._site_sent.add((chunk["type"], chunk["toolCallId"]))
 
     def write(self) -> AbstractContextManager[WriteTx]:
         """Open one durable transaction; the open batch of chunks goes with it."""
@@ -391,21 +331,6 @@ class TurnRun:
         """Send a data part from a hook or `run`, on any thread."""
         chunk = dict(part)
         if not str(chunk.get("type", "")).startswith("data-"):
-            raise MessageError("write() sends data parts: the type begins with 'data-'")
+            raise MessageValidationError("write() sends data parts: the type begins with 'data-'")
+        chunk.setdefault("data", None)
         self.engine.runtime.call(self.live.emit, chunk)
-
-    def settle_unfinished(self, text: str) -> None:
-        """End blocks, settle the calls that did not finish, end the step."""
-        settle_unfinished(self, text)
-
-
-def _is_streaming(function: Callable[..., Any]) -> bool:
-    return inspect.isasyncgenfunction(function)
-
-
-async def _text_chunks(text: str) -> AsyncIterator[WireChunk]:
-    yield {"type": "start-step"}
-    yield {"type": "text-start", "id": "text"}
-    yield {"type": "text-delta", "id": "text", "delta": text}
-    yield {"type": "text-end", "id": "text"}
-    yield {"type": "finish-step"}

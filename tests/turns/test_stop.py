@@ -93,13 +93,15 @@ class TestStop:
         async def run(turn: Any) -> Any:
             if turn.number:
                 return turn.stream_text()
-            while True:
+            while not free.is_set():
                 try:
-                    await asyncio.Event().wait()
+                    await free.wait()
                 except asyncio.CancelledError:
                     continue
+            return "too late"
 
         async with mock_chat(agent) as mock:
+            free = asyncio.Event()
             submission = mock.chat.send("hi")
             await mock.clock.advance(0)
             mock.chat.stop()
@@ -107,7 +109,10 @@ class TestStop:
             assert not submission.done
             await mock.clock.advance(1.5)
             assert (await submission).status == "stopped"
+            free.set()
+            await mock.clock.advance(0)
             assert (await mock.chat.send("again")).status == "completed"
+            assert "too late" not in str(mock.chunks)
 
     def script(self) -> list[Any]:
         calls = [("look", {"key": "a"}, "c1"), ("look", {"key": "b"}, "c2")]
