@@ -76,7 +76,8 @@ class TestAccessibility:
         page = show(scenario, width=320)
         page.wait_for_timeout(200)
         wide = page.evaluate(
-            "['.cn-log', '.cn-panel', '.chatnb-view'].map(s => document.querySelector(s)).map(e => e.scrollWidth - e.clientWidth)"
+            "['.cn-log', '.cn-panel', '.chatnb-view'].map(s => document.querySelector(s))"
+            ".map(e => e.scrollWidth - e.clientWidth)"
         )
         assert wide == [0, 0, 0]
         small = page.evaluate(
@@ -92,10 +93,12 @@ class TestAccessibility:
             """async () => {
               let changes = 0;
               const region = document.querySelector('.chatnb-view [aria-live=polite]');
-              new MutationObserver(() => { changes += 1; }).observe(region, {childList: true, characterData: true, subtree: true});
+              const all = {childList: true, characterData: true, subtree: true};
+              new MutationObserver(() => { changes += 1; }).observe(region, all);
               const k = window.kernel;
               k.ops({op: 'state', state: {status: 'streaming', isStreaming: true, streamingId: 'a1'}},
-                    {op: 'msg', message: {id: 'a1', role: 'assistant', parts: [{type: 'text', text: ''}]}, after: 'u1'});
+                    {op: 'msg', after: 'u1',
+                     message: {id: 'a1', role: 'assistant', parts: [{type: 'text', text: ''}]}});
               for (let i = 0; i < 1000; i++) {
                 k.ops({op: 'text', m: 'a1', p: 0, field: 'text', d: 'w' + i + ' '});
                 if (i % 50 === 0) await new Promise(requestAnimationFrame);
@@ -133,9 +136,11 @@ class TestKeys:
         page = show("talk")
         box = page.get_by_role("textbox", name="Message")
         box.fill("text")
-        for extra in ("isComposing: true", "keyCode: 229"):
+        for extra in ({"isComposing": True}, {"keyCode": 229}):
             box.evaluate(
-                f"e => e.dispatchEvent(new KeyboardEvent('keydown', {{key: 'Enter', bubbles: true, cancelable: true, {extra}}}))"
+                "(e, extra) => e.dispatchEvent(new KeyboardEvent('keydown',"
+                " {key: 'Enter', bubbles: true, cancelable: true, ...extra}))",
+                extra,
             )
         assert commands(page, "send") == []
         box.press("Enter")
@@ -166,7 +171,8 @@ class TestSending:
             """async () => {
               const start = performance.now();
               document.querySelector('[aria-label=Send]').click();
-              while (!document.querySelector('[aria-label=Stop]') && performance.now() - start < 2000) await new Promise(r => setTimeout(r));
+              const isThere = () => document.querySelector('[aria-label=Stop]') || performance.now() - start > 2000;
+              while (!isThere()) await new Promise(r => setTimeout(r));
               return performance.now() - start;
             }"""
         )
@@ -217,6 +223,7 @@ class TestSending:
         expect(page.get_by_role("button", name="Remove a.csv")).to_be_visible()
         expect(page.get_by_role("alert")).to_contain_text("b.exe")
         page.get_by_role("button", name="Send").click()
+        page.wait_for_function("window.kernel.commands.some(c => c.type === 'send')")
         assert commands(page, "send")[0]["files"] == [{"name": "a.csv", "mediaType": "text/csv", "size": 3}]
 
 
@@ -277,15 +284,17 @@ class TestDrawing:
     """What is settled stays as it is."""
 
     def test_nodes_stay(self, show: Show) -> None:
-        """C19 of widget.md: through a thousand deltas, a gap and a reset, the nodes of settled messages are the same."""
+        """C19 of widget.md: a thousand deltas, a gap and a reset leave the nodes of settled messages alone."""
         page = show("talk")
         page.wait_for_timeout(300)
         same = page.evaluate(
             """async () => {
-              const before = [...document.querySelectorAll('[data-message-id=a1] *')].filter(e => !e.closest('.cn-math'));
+              const nodes = [...document.querySelectorAll('[data-message-id=a1] *')];
+              const before = nodes.filter(e => !e.closest('.cn-math'));
               const k = window.kernel;
               k.ops({op: 'state', state: {status: 'streaming', isStreaming: true, streamingId: 'a2'}},
-                    {op: 'msg', message: {id: 'a2', role: 'assistant', parts: [{type: 'text', text: ''}]}, after: 'a1'});
+                    {op: 'msg', after: 'a1',
+                     message: {id: 'a2', role: 'assistant', parts: [{type: 'text', text: ''}]}});
               for (let i = 0; i < 1000; i++) {
                 k.ops({op: 'text', m: 'a2', p: 0, field: 'text', d: i % 40 ? 'word ' : '\\n\\n'});
                 if (i % 100 === 0) await new Promise(requestAnimationFrame);
@@ -317,7 +326,8 @@ class TestDrawing:
         jump.click()
         expect(jump).to_have_count(0)
         page.evaluate(
-            "window.kernel.ops({op: 'msg', message: {id: 'z', role: 'assistant', parts: [{type: 'text', text: 'x '.repeat(900)}]}, after: 'n2'})"
+            "window.kernel.ops({op: 'msg', after: 'n2',"
+            " message: {id: 'z', role: 'assistant', parts: [{type: 'text', text: 'x '.repeat(900)}]}})"
         )
         page.wait_for_timeout(200)
         assert log.evaluate("e => e.scrollHeight - e.scrollTop - e.clientHeight") < 2
@@ -333,8 +343,11 @@ class TestDrawing:
         top = first.evaluate("e => e.getBoundingClientRect().top")
         page.evaluate(
             """window.kernel.answers = {loadEarlier: (c) => {
-              const messages = Array.from({length: 50}, (_, i) => ({message: {id: 'e' + i, role: 'user', parts: [{type: 'text', text: 'earlier ' + i}]}}));
-              window.kernel.frame({type: 'page', to: c.view, before: c.before, messages, hasEarlier: false, seq: 0, index: 0, count: 1});
+              const part = {type: 'text', text: 'earlier'};
+              const one = (i) => ({message: {id: 'e' + i, role: 'user', parts: [part]}});
+              const messages = Array.from({length: 50}, (_, i) => one(i));
+              const rest = {hasEarlier: false, seq: 0, index: 0, count: 1};
+              window.kernel.frame({type: 'page', to: c.view, before: c.before, messages, ...rest});
               return {};
             }}"""
         )
