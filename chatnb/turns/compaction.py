@@ -19,6 +19,7 @@ from .failure import StageError
 from .hooks import is_async
 from .offered import agent_specs
 from .records import TurnError
+from .view import with_child_texts
 
 if TYPE_CHECKING:
     from .engine_services import EngineServices
@@ -68,8 +69,8 @@ def compacted_view(engine: EngineServices, messages: Sequence[UIMessage]) -> lis
         if overlay.step:
             tail = _after_step(messages[index], overlay.step)
             rest = [tail, *rest] if tail is not None else rest
-        return [_as_message(overlay.summary), *to_model_messages(rest, convert_data=convert)]
-    return list(to_model_messages(messages, convert_data=convert))
+        return [_as_message(overlay.summary), *with_child_texts(to_model_messages(rest, convert_data=convert))]
+    return with_child_texts(to_model_messages(messages, convert_data=convert))
 
 
 def _after_step(message: UIMessage, step: int) -> UIMessage | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from .._json import JsonValue
 from .._killpoint import kill_point
 from ..actions.approval import prepare_decision
+from ..actions.audit import audit_rejection
 from ..actions.ports import GrantRow
 from ..errors import ApprovalExpiredError, PendingError
 from ..messages import Fold, ToolPart, UIMessage, decide_call, is_tool_part, validate_part, with_part
@@ -154,8 +155,13 @@ def expire(engine: EngineEdits, target: Pending, grant: GrantRow) -> None:
     message = decide_call(engine.tree.message(node_id), target.id, False, "expired")
     fold = Fold(message)
     fold.feed({"type": "tool-output-denied", "toolCallId": target.tool_call_id})
+    action = engine.definition.catalog.find(grant.action)
+    line = (
+        audit_rejection(action, grant, new_id=engine.new_id, now=engine.clock.now(), code="expired") if action else None
+    )
     with engine.write() as tx:
-        tx.move_grant(grant.id, {"pending"}, "expired", reason="expired")
+        if tx.move_grant(grant.id, {"pending"}, "expired", reason="expired") and line is not None:
+            tx.add_audit(line)
         tx.set_message(node_id, fold.message.to_wire())
     engine.replace_message(node_id, fold.message)
 
@@ -341,7 +347,7 @@ def _to_pending(
             tool_call_id=part.tool_call_id,
             action=part.tool_name,
             title=title(part.tool_name),
-            args=part.input,
+            args=grant.arguments if grant else part.input,
             hash=grant.hash if grant else None,
             message_id=message_id,
             asked_at=grant.asked_at if grant else None,

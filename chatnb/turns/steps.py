@@ -19,7 +19,7 @@ from .failure import StageError, Stopped
 from .io import Announced, CallsEnd
 from .offered import agent_specs
 from .turn import EmittedChunk
-from .view import complete_view, injected_messages, with_images
+from .view import complete_view, injected_messages, with_child_texts, with_images
 from .wire import WireChunk
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class Steps:
         if start == end:
             return []
         piece = replace_parts(message, message.parts[start:end])
-        return list(to_model_messages([piece], convert_data=self._run.definition.convert_data))
+        return with_child_texts(to_model_messages([piece], convert_data=self._run.definition.convert_data))
 
     def _request(self) -> ModelRequest:
         run = self._run

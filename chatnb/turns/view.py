@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .._json import JsonValue
+from ..actions.children import child_text
 
 GO_ON = (
     "Your reply was interrupted. Go on exactly where it stopped. Repeat nothing and do not mention the interruption."
@@ -59,6 +60,20 @@ def _message_with_images(
             content.append(item)
             continue
         content.append({**item, "output": {"type": "content", "value": [_text_of(item["output"]), *found]}})
+    return {**message, "content": content}
+
+
+def with_child_texts(view: Sequence[dict[str, JsonValue]]) -> list[dict[str, JsonValue]]:
+    """Show a model the text of a child chat's message that stands as a call's output (spec/turns.md, section 8)."""
+    return [_message_with_texts(message) if message["role"] == "tool" else message for message in view]
+
+
+def _message_with_texts(message: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    content: list[Any] = []
+    for item in message["content"]:
+        output = item.get("output") if item.get("type") == "tool-result" else None
+        text = child_text(output["value"]) if output is not None and output.get("type") == "json" else None
+        content.append(item if text is None else {**item, "output": {"type": "text", "value": text}})
     return {**message, "content": content}
 
 
