@@ -292,6 +292,11 @@ def escaped(value: JsonValue) -> int:
     return len(json.dumps(value))
 
 
+def is_small(op: Form) -> bool:
+    """Tell at once that an operation fits a frame; True only for short texts, of which a stream is made."""
+    return bool(op["op"] == "text" and len(op["d"]) * 12 < ROOM // 2)
+
+
 def cut_ops(ops: Iterable[Form]) -> list[Form]:
     """Return operations of which each fits a frame: long texts are cut, large messages and parts taken apart."""
     done: list[Form] = []
@@ -300,7 +305,7 @@ def cut_ops(ops: Iterable[Form]) -> list[Form]:
             op = {**op, "d": whole("".join(op["d"]))}
             if not op["d"]:
                 continue
-        if escaped(op) <= ROOM:
+        if is_small(op) or escaped(op) <= ROOM:
             done.append(op)
         elif op["op"] == "text":
             done.extend({**op, "d": piece} for piece in cut_text(op["d"], ROOM - 1024))
@@ -343,6 +348,9 @@ def cut_text(text: str, room: int) -> list[str]:
 
 def pack(ops: Iterable[Form]) -> list[list[Form]]:
     """Put operations into frames, in order, as many as fit each."""
+    ops = list(ops)
+    if len(ops) == 1 and is_small(ops[0]):
+        return [ops]
     batches: list[list[Form]] = []
     room = 0
     for op in ops:
