@@ -17,6 +17,7 @@ ROW_6 = (
     "_children",
     "_composition",
     "_copies",
+    "_inputs",
     "_notebook",
     "_pending",
     "agent",
