@@ -12,11 +12,12 @@ from ._clock import Clock
 from ._ids import NewId
 from ._notebook import convert_mention
 from ._ports import Host, Span, Tracer
-from .actions import find_identity
+from .actions import Identity, find_identity
 from .actions.environment import CallEnvironment
+from .actions.ports import Books
 from .errors import ConfigError, LeaseLostError, StoreError
 from .recovery import scan
-from .store import Owner, Store, WriteTx
+from .store import Owner, Store, WriteTx, open_store
 from .turns import ChatEngine
 
 if TYPE_CHECKING:
@@ -60,11 +61,20 @@ class Composition:
         found = self.chats.get((_place(store), chat_id))
         return found if found is not None and not found.is_closed else None
 
-    def open(self, agent: Agent, store: Store, chat_id: str, owner: Owner, *, take_over: bool = False) -> Chat:
+    def open(
+        self,
+        agent: Agent,
+        store: Store,
+        chat_id: str,
+        owner: Owner,
+        *,
+        take_over: bool = False,
+        identity: Identity | None = None,
+    ) -> Chat:
         """Take the lease, make the engine, look for what a dead process left behind."""
         from .chat import Chat
 
-        identity = find_identity(agent.identity, host=self.host.kind)
+        identity = identity or find_identity(agent.identity, host=self.host.kind)
         opened = store.open_chat(
             chat_id,
             agent=agent.name,
@@ -159,7 +169,7 @@ class Composition:
     def environment(self, agent: Agent, chat: Chat) -> CallEnvironment:
         """Return what the calls of a chat get of it."""
         return CallEnvironment(
-            identity=find_identity(agent.identity, host=self.host.kind),
+            identity=chat._identity or find_identity(agent.identity, host=self.host.kind),
             books=ChatBooks(chat._engine),
             plan_mode=agent._plan_mode,
             approval_ttl=agent._approval_ttl,
@@ -187,6 +197,17 @@ class ChatBooks:
     def write(self) -> AbstractContextManager[WriteTx]:
         """Open a durable transaction."""
         return self._engine.write()
+
+
+class FreeBooks:
+    """The bookkeeper of calls that belong to no chat; opens the store at the first line that is written."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def write(self) -> AbstractContextManager[Books]:
+        """Open a durable transaction."""
+        return open_store(self._store).write_free()
 
 
 class OtelTracer:

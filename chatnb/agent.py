@@ -10,9 +10,11 @@ from typing import Any, TypeVar
 
 from . import _copies
 from ._clock import SystemClock
-from ._composition import Composition, parse_actions
+from ._composition import Composition, FreeBooks, parse_actions
 from ._ids import new_id, random_word, this_process
-from .actions import Action, Catalog, Identity, Variable
+from .actions import Action, Catalog, Change, Identity, Variable, find_identity
+from .actions.direct import add_python_site
+from .actions.environment import CallEnvironment
 from .chat import Chat
 from .errors import ConfigError, InputError
 from .models import Model, resolve_model
@@ -114,6 +116,8 @@ class Agent:
         self._hooks: dict[HookName, Callable[..., Any]] = {}
         self._parse_action, self._action_types = parse_actions(chat_actions)
         self._observers: list[Callable[..., Any]] = []
+        self._composition: Composition | None = None
+        add_python_site(self)
 
     @property
     def actions(self) -> tuple[Action, ...]:
@@ -141,7 +145,10 @@ class Agent:
         check_chat_id(id)
         return self._open(id, client_data=client_data, take_over=take_over)
 
-    def _open(self, id: str, *, client_data: Any = None, take_over: bool = False) -> Chat:
+    def _open(
+        self, id: str, *, client_data: Any = None, take_over: bool = False, identity: Identity | None = None
+    ) -> Chat:
+        """Open a chat; `identity` is whom a site has authenticated: the owner of a chat that it makes."""
         store = open_store(self._store)
         with _opening:
             composition = self.composition()
@@ -150,7 +157,7 @@ class Agent:
             if chat is None:
                 me = this_process()
                 owner = Owner(host=me.host, pid=me.pid, start=me.start, kernel_id=host.kernel_id, label=host.label)
-                chat = composition.open(self, store, id, owner, take_over=take_over)
+                chat = composition.open(self, store, id, owner, take_over=take_over, identity=identity)
             chat._bind(self, client_data)
             return chat
 
@@ -174,7 +181,33 @@ class Agent:
 
         host = current_host()
         runtime = get_runtime(self.runtime_kind, host)  # type: ignore[arg-type]
-        return Composition.of(runtime, host, clock=SystemClock(), new_id=new_id)
+        self._composition = Composition.of(runtime, host, clock=SystemClock(), new_id=new_id)
+        return self._composition
+
+    @property
+    def environment(self) -> CallEnvironment:
+        """What calls get that belong to no chat: direct ones in Python."""
+        from .kernel.host import current_host
+
+        return CallEnvironment(
+            identity=find_identity(self.identity, host=current_host().kind),
+            books=FreeBooks(self._store),
+            approval_ttl=self._approval_ttl,
+            publish_change=self._publish_change,
+        )
+
+    def _publish_change(self, change: Change) -> None:
+        """Tell of a change that belongs to no chat: this agent's observers and those of its open chats."""
+        if self._composition is None:
+            for observer in tuple(self._observers):
+                _observe(observer, change)
+            return
+        chats = [chat for chat in self._composition.chats.values() if chat.agent is self]
+        for chat in chats:
+            self._composition.runtime.post(chat._show_change, change)
+        observers = [*self._observers, *(o for chat in chats for o in chat._observers)]
+        for observer in observers:
+            self._composition.runtime.notify(_observe, observer, change)
 
     def definition(self, composition: Composition, chat: Chat) -> Definition:
         """Return this definition as a chat's engine uses it."""
@@ -268,6 +301,13 @@ class Agent:
 
     def __repr__(self) -> str:
         return f"Agent({self.model.name!r}, name={self.name!r}, {len(self.catalog)} actions)"
+
+
+def _observe(observer: Callable[..., Any], change: Change) -> None:
+    try:
+        observer(change)
+    except Exception:
+        log.exception("an observer of changes failed")
 
 
 def check_chat_id(id: Any, *, child: bool = False) -> None:

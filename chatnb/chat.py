@@ -318,8 +318,11 @@ class Chat(ChatInputs):
 
     # --- inside -------------------------------------------------------------------------------------------------
 
-    def _publish_change(self, change: Change) -> None:
+    def _show_change(self, change: Change) -> None:
         self._engine.publish(Update(kind="change", data=change.to_json()))
+
+    def _publish_change(self, change: Change) -> None:
+        self._show_change(change)
         for observer in (*self._observers, *self.agent._observers):
             self._runtime.notify(observer, change)
 
