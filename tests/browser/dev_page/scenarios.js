@@ -189,7 +189,7 @@ export const scenarios = {
           { type: "data-output", id: "k3", data: { toolCallId: "k3", outputs: [{ stream: "stdout", text: "342 rows read\n" }, { "image/svg+xml": svg, "text/plain": "<Figure>" }, { "text/html": frameHtml, "text/plain": "DataFrame" }] } },
           lookup({ toolCallId: "k4", state: "output-error", output: undefined, errorText: "KeyError: no column 'mass'\nTraceback (most recent call last):\n  File \"<cell>\", line 3\nKeyError: 'mass'" }),
           lookup({ toolCallId: "k5", state: "output-denied", output: undefined, approval: { id: "x", approved: false, reason: "Not this quarter" } }),
-          lookup({ toolCallId: "k6", state: "output-error", output: undefined, errorText: "Cancelled before it was done; it may have had effects." }),
+          lookup({ toolCallId: "k6", state: "output-error", output: undefined, errorText: "Stopped while running; it may have had effects. (cancelled)" }),
           { ...refund, toolCallId: "k7", state: "output-available", input: { ...refund.input, amount: 50 }, output: "Refunded 50", approval: { id: "y", approved: true }, toolMetadata: { chatnb: { originalInput: refund.input } } },
         ]),
       ],

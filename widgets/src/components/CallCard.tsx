@@ -44,8 +44,8 @@ export function callLook(part: Part, call: CallState | undefined, isRunning: boo
       return look("denied", "block", "quiet");
     case "output-error": {
       const text = part.errorText ?? "";
-      if (/^(?:not executed|cancelled|stopped)|may have had effects|not executed/i.test(text)) return look("stopped", "block", "quiet");
-      if (/outcome (?:is )?unknown|effect unknown/i.test(text)) return look("unknown", "alert", "bad");
+      if (/effect is unknown|interrupted_write/.test(text)) return look("unknown", "alert", "bad");
+      if (/^(?:Not executed|Stopped)|\(cancelled\)/.test(text)) return look("stopped", "block", "quiet");
       return look("failed", "alert", "bad");
     }
     default:

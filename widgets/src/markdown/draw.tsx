@@ -83,7 +83,7 @@ function table(token: Tokens.Table): VNode {
   const cell = (tag: "th" | "td", { tokens, align }: Tokens.TableCell): VNode =>
     h(tag, { dir: "auto", style: align ? { textAlign: align } : undefined }, inline(tokens));
   return (
-    <div class="cn-wide" role="group" tabIndex={0} aria-label={t("table")}>
+    <div class="cn-wide" dir="auto" role="group" tabIndex={0} aria-label={t("table")}>
       <table>
         <thead>
           <tr>{token.header.map((head) => cell("th", head))}</tr>
@@ -113,7 +113,7 @@ function block(token: Token): VNode | null {
     case "list": {
       const list = token as Tokens.List;
       const items = list.items.map(listItem);
-      return list.ordered ? <ol start={list.start === "" ? 1 : list.start}>{items}</ol> : <ul>{items}</ul>;
+      return list.ordered ? <ol dir="auto" start={list.start === "" ? 1 : list.start}>{items}</ol> : <ul dir="auto">{items}</ul>;
     }
     case "table":
       return table(token as Tokens.Table);
