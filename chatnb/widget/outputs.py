@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -47,9 +48,16 @@ class TranscriptOutputs:
     Args:
         render: Returns the bundle of the history as it is.
         publish: Publishes a bundle under a display id, as a new output or as an update.
+        is_settled: Tells whether no turn runs: while one streams nothing is updated.
     """
 
-    def __init__(self, render: Callable[[], Bundle], publish: Callable[[Bundle, str, bool], None]) -> None:
+    def __init__(
+        self,
+        render: Callable[[], Bundle],
+        publish: Callable[[Bundle, str, bool], None],
+        is_settled: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._is_settled = is_settled
         self._render = render
         self._publish = publish
         self._ids: deque[str] = deque(maxlen=KEPT)
@@ -79,6 +87,8 @@ class TranscriptOutputs:
 
     def _update(self, timers: Timers) -> None:
         self._due = None
+        if not self._is_settled():
+            return  # the end of the turn that runs now comes back here
         self._last = timers.time()
         try:
             bundle = self._render()
@@ -86,7 +96,9 @@ class TranscriptOutputs:
                 return
             self._shown = bundle
             for id in self._ids:
-                self._publish(bundle, id, True)
+                # In an empty context: not as output of the cell or call that the turn came from, which may be over,
+                # and whose output its host may not listen to any more, but of the cell that runs now.
+                contextvars.Context().run(self._publish, bundle, id, True)
         except Exception:
             logger.warning("the transcript could not be updated", exc_info=True)
 

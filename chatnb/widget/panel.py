@@ -172,7 +172,7 @@ class Panel:
         chunk: Any = update.chunk
         if chunk is not None and str(chunk.get("type")).startswith("data-") and self._settings.on_data is not None:
             self.seam.notify(self._settings.on_data, DataPart(chunk))
-        if update.kind in ("settled", "history"):
+        if update.kind in ("settled", "history") and self.is_settled:
             self._settled()
 
     def refresh(self) -> None:
@@ -236,6 +236,11 @@ class Panel:
             logger.warning("get_initial_messages failed: %s", describe(error, self.redact))
             text = f"The first messages could not be made: {type(error).__name__}: {error}"
             self.deeds.notices.show({"id": "initial-messages", "level": "error", "text": text})
+
+    @property
+    def is_settled(self) -> bool:
+        """No turn runs."""
+        return self._latest.status in ("ready", "error")
 
     # --- reading, from any thread -------------------------------------------------------------------------------
 

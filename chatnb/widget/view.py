@@ -117,7 +117,7 @@ class ChatWidget(anywidget.AnyWidget):
             if live.get(name) is not None and not isinstance(live[name], str):
                 raise ConfigError(f"{name} must be a text")
         self._settings = settings
-        self._outputs = TranscriptOutputs(self._render_transcript, publish_output)
+        self._outputs = TranscriptOutputs(self._render_transcript, publish_output, self._is_settled)
         super().__init__(**live)
         self._keep_route()
         self._panel = Panel(
@@ -346,6 +346,9 @@ class ChatWidget(anywidget.AnyWidget):
     def _render_transcript(self) -> dict[str, Any]:
         assert self._panel is not None
         return transcript_bundle(self._panel.seam.settled_messages(), self._panel.redact)
+
+    def _is_settled(self) -> bool:
+        return self._panel is not None and self._panel.is_settled
 
     def _on_settled(self) -> None:
         if self._panel is not None and self._outputs is not None and not self._is_closed:
