@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -119,8 +119,7 @@ class _Work:
 
     def _show_result(self, run: _Run) -> None:
         presented = present(run.value)
-        is_shown = run.tee.has_taken(run.value) or _is_open_figure(run.value)
-        if presented.bundle and not is_shown:
+        if presented.bundle:
             run.tee.show(presented.bundle)
         if is_json(run.value) and len(dumps(run.value)) <= LIMIT:
             self._result["result"] = run.value
@@ -152,10 +151,3 @@ async def _awaited(made: Any) -> None:
 def _is_of(made: Any, code: Any) -> bool:
     """Whether an evaluated expression is the coroutine of its own top-level await, and not a value of the user's."""
     return getattr(made, "cr_code", None) is code
-
-
-def _is_open_figure(value: object) -> bool:
-    """Whether a figure is open in pyplot: it is taken at the end of the call, and shown once."""
-    helpers: Any = sys.modules.get("matplotlib._pylab_helpers")
-    managers: Mapping[Any, Any] = {} if helpers is None else helpers.Gcf.figs
-    return any(manager.canvas.figure is value for manager in managers.values())

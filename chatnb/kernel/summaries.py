@@ -21,6 +21,7 @@ from chatnb.kernel.summaries_figures import (
     is_drawing,
     is_picture,
     is_plotly,
+    is_shown_by_call,
     png_of,
     png_of_plotly,
 )
@@ -123,6 +124,8 @@ def _as_text(_value: object, summary: str) -> Bundle:
 
 
 def _as_png(value: object, summary: str) -> Bundle:
+    if is_shown_by_call(value):
+        return {}
     png = png_of(value)
     return {"text/plain": summary} if png is None else {"image/png": png, "text/plain": summary}
 

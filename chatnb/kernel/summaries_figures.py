@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import base64
 import io
+import sys
 from typing import Any
 
+from chatnb.kernel.figures import take_figure
+from chatnb.kernel.streams import current_outputs
 from chatnb.kernel.summaries_text import cut, is_a, type_name
 
+_MARK = "_chatnb_outputs"  # what kernel/figures.py puts on pyplot and on the managers of new figures
 _TITLE = 80
 _LONGEST_SIDE = 1568
 _MAX_PANELS = 12
@@ -83,6 +87,37 @@ def _trace_line(trace: Any) -> str:
     return f"- {trace.type}{f' {cut(str(name), _TITLE)!r}' if name else ''}, {count} points"
 
 
+def figure_of(value: Any) -> Any:
+    """Return the whole figure that a drawing is or belongs to, or None."""
+    figure = value if is_a(value, "matplotlib", "Figure") else value.get_figure()
+    while figure is not None and not is_a(figure, "matplotlib", "Figure"):
+        outer = getattr(figure, "figure", None)
+        figure = outer if outer is not figure else None
+    return figure
+
+
+def is_shown_by_call(value: Any) -> bool:
+    """Tell whether the running call shows a drawing by itself, as one that it has made and left open; show it now.
+
+    So a returned figure is shown once (spec/notebook.md, section 3).
+    """
+    outputs = current_outputs.get()
+    figure = figure_of(value) if outputs is not None and is_drawing(value) else None
+    if outputs is None or figure is None:
+        return False
+    helpers: Any = sys.modules.get("matplotlib._pylab_helpers")
+    pyplot: Any = sys.modules.get("matplotlib.pyplot")
+    managers = [] if helpers is None else list(helpers.Gcf.figs.values())
+    # Every call puts marks on new figures; without any, pyplot was loaded within this one, and so was the figure made.
+    are_marked = pyplot is not None and getattr(pyplot.show, _MARK, False)
+    if any(
+        manager.canvas.figure is figure and (not are_marked or getattr(manager, _MARK, None) is outputs)
+        for manager in managers
+    ):
+        take_figure(figure, outputs)
+    return outputs.has_taken(figure)
+
+
 # --- pictures ---------------------------------------------------------------------------------------------------------
 
 
@@ -90,9 +125,7 @@ def png_of(value: Any) -> str | None:
     """Return a drawing or picture as base64 of a PNG, at most 1,568 pixels wide and high; None if it is nothing."""
     if is_picture(value):
         return _png_of_picture(value)
-    figure = value if is_a(value, "matplotlib", "Figure") else value.get_figure()
-    while figure is not None and not is_a(figure, "matplotlib", "Figure"):
-        figure = getattr(figure, "figure", None) if getattr(figure, "figure", None) is not figure else None
+    figure = figure_of(value)
     if figure is None:
         return None
     buffer = io.BytesIO()

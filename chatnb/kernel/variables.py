@@ -103,9 +103,7 @@ class ChatVariables:
         if not name.isidentifier():
             parts.append("A name alone is taken, no path, index or expression.")
         details = {"name": name, "wanted": wanted.shown if wanted is not None else None, "candidates": candidates}
-        raise ActionError(
-            " ".join(parts), code=code, status_code=404 if code == "unknown_variable" else 400, details=details
-        )
+        raise ActionError(" ".join(parts), code=code, status_code=409, details=details)
 
     def _candidates(self, name: str, wanted: VariableParameter | None) -> list[str]:
         fitting = [n for n, value in self.items().items() if wanted is None or _accepts(wanted, value)]

@@ -148,11 +148,19 @@ class TestRunCode:
         assert sum("image/png" in item for item in told["outputs"]) == 1
         assert not kernel.run("1").outputs[:-1]
 
+    def test_a_returned_figure_is_shown_once(self, kernel: Kernel) -> None:
+        """C18 of notebook.md and section 3: one PNG, also of a figure or its axes that an action returns."""
+        kernel.run("import matplotlib.pyplot as plt\nfrom chatnb.kernel.summaries import present")
+        for what in ("plt.subplots()[0]", "plt.subplots()[1]"):
+            told = run(kernel, f"chatnb_bundle = present({what}).bundle\nchatnb_bundle")
+            assert told["result"]["result"] == {}
+            assert sum("image/png" in item for item in told["outputs"]) == 1
+
     def test_stop_and_interrupt(self, kernel: Kernel) -> None:
         """Section 2: an interrupt ends an endless loop; the names that it bound are there."""
         kernel.clear()
-        cell = kernel.send("chatnb_future = chatnb_ask('looped = 1\\nwhile True: pass', delay=0.2)")
-        kernel.until("running")
+        cell = kernel.send("chatnb_future = chatnb_ask('looped = 1\\nnote(\"looping\")\\nwhile True: pass', delay=0.2)")
+        kernel.until("looping")
         kernel.interrupt()
         assert kernel.until("result")["reason"] == "interrupted"
         kernel.finish(cell)
