@@ -83,7 +83,10 @@ def find_math(text: str, start: int, limit: int) -> tuple[str, int, bool] | None
 
 
 def _find(text: str, closing: str, place: int, limit: int) -> int:
-    """Find a delimiter, over code and escapes: code wins over math."""
+    """Find a delimiter, over code and escapes: code wins over math. Formulas longer than the limit are none."""
+    limit = min(limit, place + LONGEST)
+    if text.find(closing, place, limit) < 0:  # at once, so that many openings without an end cost little
+        return -1
     while place < limit:
         if text[place] == "`":
             run = place

@@ -284,6 +284,7 @@ class Panel:
             held=self._held,
             messages=self._local,
             ready_to_continue=self._is_ready_to_continue(state),
+            unsaved=self.seam.is_unsaved(),
             delivery=self._delivery,
             options=self._options(),
             command_ids=self.deeds.command_ids if self._is_open else {},

@@ -48,6 +48,7 @@ class WidgetFacts:
         held: The running turn is not shown yet (`resume=False`).
         messages: What `set_messages` put in the place of the history, or None.
         ready_to_continue: Every call is decided and the widget does not continue by itself.
+        unsaved: The end of what is shown could not be written to the store.
         command_ids: Which command made which input.
         schemas: Per action name the schema of its arguments.
     """
@@ -56,6 +57,7 @@ class WidgetFacts:
     held: bool = False
     messages: tuple[UIMessage, ...] | None = None
     ready_to_continue: bool = False
+    unsaved: bool = False
     delivery: Delivery = "unknown"
     options: Form = field(default_factory=dict)
     command_ids: Mapping[str, str] = field(default_factory=dict)
@@ -104,7 +106,7 @@ def make_picture(state: ChatState, facts: WidgetFacts, form: ViewForm) -> Pictur
         "canUndo": state.can_undo,
         "canRedo": state.can_redo,
         "restorable": [_restorable(item) for item in state.restorable],
-        "unsaved": bool(getattr(state, "unsaved", False)),
+        "unsaved": facts.unsaved,
         "delivery": facts.delivery,
         "closed": _closed(state.closed),
         "options": facts.options,

@@ -104,6 +104,10 @@ class ChatSeam:
         messages: tuple[UIMessage, ...] = self._engine.read_chain()
         return messages
 
+    def is_unsaved(self) -> bool:
+        """Tell whether the end of what is shown could not be written; on the runtime."""
+        return getattr(self._engine, "unsaved", None) is not None
+
     def is_untouched(self) -> bool:
         """Tell whether the chat has never held a message."""
         return len(self._engine.tree) == 0
