@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from ._children import ChatChildren
 from ._clock import Clock
 from ._ids import NewId
 from ._notebook import convert_mention
@@ -15,8 +18,8 @@ from ._ports import Host, Span, Tracer
 from .actions import Identity, find_identity
 from .actions.environment import CallEnvironment
 from .actions.ports import Books
-from .errors import ConfigError, LeaseLostError, StoreError
-from .recovery import scan
+from .errors import ConfigError, LeaseLostError, StoreError, StoreMissingError
+from .recovery import kernel_of, scan, take_up_interrupted
 from .store import Owner, Store, WriteTx, open_store
 from .turns import ChatEngine
 
@@ -45,6 +48,8 @@ class Composition:
     chats: dict[tuple[str, str], Chat] = field(default_factory=dict)
     heartbeats: dict[str, Any] = field(default_factory=dict)
     beat: bool = True
+    last_sign: datetime | None = None
+    """The last sign of life of a chat's former owner, where no heart beats (tests)."""
 
     @classmethod
     def of(cls, runtime: Any, host: Host, *, clock: Clock, new_id: NewId) -> Composition:
@@ -94,10 +99,11 @@ class Composition:
                 clock=self.clock,
                 new_id=self.new_id,
                 tracer=self.tracer,
-                kernel_id=owner.kernel_id,
+                kernel_id=kernel_of(owner),
             )
-            chat._attach(engine, self)
-            scan(engine, opened)
+            engine.on_interrupted = lambda input_, turn_id, cause: take_up_interrupted(engine, input_, turn_id, cause)
+            chat._attach(engine, self, owner)
+            scan(engine, opened, last_sign=self.last_sign)
             return engine
 
         try:
@@ -110,9 +116,15 @@ class Composition:
             self._keep_beating(store)
         return chat
 
-    def forget(self, chat: Chat) -> None:
-        """Let go of a closed chat."""
-        self.chats = {key: known for key, known in self.chats.items() if known is not chat}
+    def forget(self, chat: Chat) -> list[Chat]:
+        """Let go of a chat that closes and of the child chats of its calls; return them."""
+        mine = [known for known in self.chats.values() if known is chat or known.id.startswith(f"{chat.id}/")]
+        self.chats = {key: known for key, known in self.chats.items() if known not in mine}
+        return mine
+
+    async def close(self, chats: list[Chat]) -> None:
+        """Release chats, at the same time."""
+        await asyncio.gather(*(chat._engine.close() for chat in chats))
 
     def _keep_beating(self, store: Store) -> None:
         place = _place(store)
@@ -132,6 +144,10 @@ class Composition:
                 return
             try:
                 lost = store.heartbeat({id_: engine.token for id_, engine in engines.items()})
+            except StoreMissingError as failure:
+                for engine in engines.values():
+                    engine.store_lost(failure)
+                continue
             except StoreError as failure:
                 log.error("no sign of life could be written", exc_info=failure)
                 continue
@@ -140,8 +156,7 @@ class Composition:
 
     async def close_all(self) -> None:
         """Release all chats: an orderly exit."""
-        for chat in list(self.chats.values()):
-            await chat._engine.close()
+        await asyncio.gather(*(chat._engine.close() for chat in list(self.chats.values())))
 
     # --- seams --------------------------------------------------------------------------------------------------
 
@@ -176,6 +191,7 @@ class Composition:
             publish_change=chat._publish_change,
             accepts_images=bool(getattr(agent.model, "accepts_images", False)),
             tracer=self.tracer,
+            children=ChatChildren(self, chat),
             **chat._notebook.seams(),
         )
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .actions import Change, Identity
     from .agent import Agent
     from .kernel.objects import ChatObjects
+    from .store import Owner
 
 __all__ = ["Chat"]
 
@@ -72,9 +73,12 @@ class Chat(ChatInputs):
     _identity: Identity | None
     """Whom a site has authenticated; None where the place says who works here."""
 
-    def _attach(self, engine: ChatEngine, composition: Composition) -> None:
+    _owner: Owner
+
+    def _attach(self, engine: ChatEngine, composition: Composition, owner: Owner) -> None:
         self._engine = engine
         self._composition = composition
+        self._owner = owner
         engine.chat = self
 
     def _bind(self, agent: Agent, client_data: Any) -> None:
@@ -295,8 +299,8 @@ class Chat(ChatInputs):
 
     def close(self) -> None:
         """Release the chat: a running turn is interrupted, to go on at the next opening; waiting inputs stay."""
-        self._composition.forget(self)
-        task = self._runtime.spawn(self._engine.close(), name=f"close {self.id}")
+        chats = self._composition.forget(self)
+        task = self._runtime.spawn(self._composition.close(chats), name=f"close {self.id}")
         if not self._runtime.on_loop():
             done: concurrent.futures.Future[None] = concurrent.futures.Future()
             self._runtime.call(task.add_done_callback, lambda _: done.set_result(None))

@@ -76,6 +76,8 @@ class TreeEdit:
     messages: dict[str, UIMessage] = field(default_factory=dict)
     """Messages that change in place, by node id."""
     shown: dict[str, str | None] = field(default_factory=dict)
+    contents: dict[str, str] = field(default_factory=dict)
+    """The content ids of messages that were stored in place: a new one where content had been shared."""
 
     @property
     def is_empty(self) -> bool:
@@ -163,6 +165,12 @@ class Tree:
         path = self.path(node_id)
         self.preload(path)
         return tuple(self._messages[n] for n in path)
+
+    def all_messages(self, role: str) -> list[UIMessage]:
+        """Return the messages of a role on all branches."""
+        node_ids = [n.node_id for n in self._nodes.values() if n.role == role]
+        self.preload(node_ids)
+        return [self._messages[n] for n in node_ids]
 
     def find(self, id: str) -> str | None:
         """Return the node of a node id or message id: on the chain if it is there, else the newest one."""
@@ -368,6 +376,8 @@ class Tree:
             if message is not None:
                 self._messages[node.node_id] = message
         self._messages.update(edit.messages)
+        for node_id, content_id in edit.contents.items():
+            self._nodes[node_id] = replace(self._nodes[node_id], content_id=content_id)
         for parent, child in edit.shown.items():
             self._nodes[parent] = replace(self._nodes[parent], shown_child=child)
         if grown and self._chain is not None:

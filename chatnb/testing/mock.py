@@ -7,13 +7,14 @@ import copy
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from .._composition import Composition
 from .._ids import Kind
 from ..agent import Agent
 from ..chat import Chat
-from ..models import ModelRequest, StepItem, resolve_model
+from ..models import ModelRequest, OfflineModel, StepItem, resolve_model
 from ..runtime import InlineRuntime
 from ..store import Owner, Store, memory_store
 from ..turns import ClientTool, Update
@@ -127,6 +128,7 @@ class MockChat:
     restarts: int = 0
     chat: Chat = field(init=False)
     runtime: Any = field(init=False)
+    _last_sign: datetime | None = field(init=False, default=None)
 
     @property
     def spans(self) -> list[RecordedSpan]:
@@ -136,6 +138,7 @@ class MockChat:
     def _open(self) -> None:
         self.runtime = InlineRuntime(asyncio.get_running_loop(), clock=self.clock)
         composition = Composition(self.runtime, self.runtime.host, self.clock, self.ids, self.tracer, beat=False)
+        composition.last_sign = self._last_sign
         owner = Owner(
             host="mock", pid=1000 + self.restarts, start=str(self.restarts), kernel_id=f"kernel-{self.restarts}"
         )
@@ -163,19 +166,23 @@ class MockChat:
             else:
                 await engine.changed()
 
-    async def restart(self, kill: bool = False) -> Chat:
+    async def restart(self, kill: bool = False, after: float = 0.0) -> Chat:
         """Open the chat again on the same store, as a new kernel would.
 
         Args:
             kill: The old process dies where it stands: nothing is flushed or released.
+            after: Seconds between its end and the opening.
         """
-        engine = self.chat._engine
+        composition = self.chat._composition
         if kill:
-            engine.die()
-            self.store.forget_owner(self.chat_id)  # type: ignore[attr-defined]
+            for chat in composition.chats.values():
+                chat._engine.die()
+                self.store.forget_owner(chat.id)  # type: ignore[attr-defined]
         else:
-            await engine.close()
+            await composition.close(composition.forget(self.chat))
         await settle()
+        self._last_sign = self.clock.now()
+        await self.clock.advance(after)
         self.restarts += 1
         self._open()
         await settle()
@@ -209,7 +216,10 @@ async def mock_chat(
     """
     tested = copy.copy(agent)
     requests: list[ModelRequest] = []
-    tested.model = WatchedModel(resolve_model(model if model is not None else agent.model), requests)
+    answering = resolve_model(model if model is not None else agent.model)
+    if isinstance(answering, OfflineModel):
+        answering = OfflineModel(rhythm=False, seed=answering.seed)  # its pauses would wait for a clock that stands
+    tested.model = WatchedModel(answering, requests)
     mock = MockChat(tested, id, store or memory_store(), Clock(), CountingIds(), client_tools, requests=requests)
     mock._open()
     given = list(messages)
@@ -218,5 +228,6 @@ async def mock_chat(
     try:
         yield mock
     finally:
-        mock.chat._engine.die()
+        for chat in mock.chat._composition.chats.values():
+            chat._engine.die()
         await settle()

@@ -1,0 +1,88 @@
+"""Chats on the runtime's own thread: isolation and admission from other threads (spec/turns.md, 2, 8 and 9)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from chatnb import Agent
+from chatnb.models import ScriptedModel
+from chatnb.store import memory_store
+
+
+class TestIsolation:
+    """Queue, context, hooks' worker and counters belong to one chat."""
+
+    def test_a_slow_hook(self) -> None:
+        """C39: chat A blocks in a sync hook; B finishes first, with its own injected context and number."""
+        free = threading.Event()
+        agent = Agent(ScriptedModel([], loop=False), store=memory_store(), runtime="thread")
+        agent.model = ScriptedModel(["one", "two", "three"])
+        entered = threading.Event()
+
+        @agent.on_turn_start
+        def block(event: Any) -> None:
+            if event.chat_id == "a":
+                entered.set()
+                assert free.wait(10)
+
+        a, b = agent.chat("a"), agent.chat("b")
+        try:
+            b.inject("for b alone")
+            first = a.send("to a")
+            assert entered.wait(10)
+            second = b.send("to b").result(10)
+            assert (second.status, second.turn) == ("completed", 0)
+            assert not first.done
+            free.set()
+            assert first.result(10).status == "completed"
+            requests = [str(r.messages) for r in agent.model.requests]
+            assert ["for b alone" in r for r in requests] == [True, False]
+        finally:
+            free.set()
+            a.close()
+            b.close()
+
+
+class TestAdmission:
+    """A send that is admitted counts at once."""
+
+    def test_a_slow_store(self) -> None:
+        """C23: two sends in the same tick while the store is slow: the second counts as overlapping."""
+        store = memory_store()
+        slow = SlowStore(store)
+        agent = Agent(
+            ScriptedModel(["one", "two", "three"]), store=slow, runtime="thread", concurrency="latest"
+        )
+        chat = agent.chat("slow")
+        try:
+            slow.wait = True
+            submissions = [chat.send(text) for text in ("first", "second", "third")]
+            slow.free.set()
+            outcomes = [s.result(10) for s in submissions]
+            assert [o.status for o in outcomes] == ["completed", "skipped", "completed"]
+            assert [m.text for m in chat.messages] == ["first", "one", "second", "third", "two"]
+        finally:
+            slow.free.set()
+            chat.close()
+
+
+class SlowStore:
+    """A store whose writes wait until they are let go."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self.wait = False
+        self.free = threading.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    @contextmanager
+    def write(self, *args: Any, **options: Any) -> Iterator[Any]:
+        if self.wait:
+            assert self.free.wait(10)
+        with self._store.write(*args, **options) as tx:
+            yield tx
