@@ -38,6 +38,14 @@ class ChunkLog:
         for wake in waiting:
             wake()
 
+    @property
+    def is_ended(self) -> bool:
+        """Nothing more comes."""
+        return self._ended
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
     def end(self) -> None:
         """Say that nothing more comes. Idempotent."""
         with self._lock:
@@ -48,11 +56,20 @@ class ChunkLog:
 
     async def read(self, around: Callable[[], AbstractContextManager[None]] = nullcontext) -> AsyncIterator[WireChunk]:
         """Yield all chunks from the first, then the live ones, each once; `around` wraps each wait."""
+        async for batch in self.read_batches(around=around):
+            for chunk in batch:
+                yield chunk
+
+    async def read_batches(
+        self, most: int = 256, around: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> AsyncIterator[list[WireChunk]]:
+        """Yield as `read`, but at once all that is there, up to `most` chunks."""
         index = 0
         while True:
             while index < len(self._chunks):
-                yield self._chunks[index]
-                index += 1
+                batch = self._chunks[index : index + most]
+                index += len(batch)
+                yield batch
             loop = asyncio.get_running_loop()
             event = asyncio.Event()
 

@@ -1,0 +1,198 @@
+"""Streams of the HTTP site: chunks of a turn as server-sent events, to clients of any speed.
+
+Nothing is copied for a client: all readers of a turn read one log, and each has at most one piece under way. So a slow
+client delays neither the turn nor anybody else. One that blocks and has fallen far behind is told to resume and let go;
+one that takes nothing at all is let go without a word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, Literal
+
+from starlette.types import Receive, Scope, Send
+
+from ..errors import ChunkParseError
+from ..messages import SSE_DONE, SSE_HEADERS, encode_sse
+from ..turns.wire import WireChunk
+
+Left = Literal["done", "gone", "slow", "closing"]
+"""Why a stream ended: its source did, its reader went away, its reader was too slow, the server ends."""
+
+KEEP_ALIVE = b": keep-alive\n\n"
+RESUME: WireChunk = {"type": "data-resume", "data": {"reason": "slow"}, "transient": True}
+CLOSING: WireChunk = {"type": "data-resume", "data": {"reason": "shutdown"}, "transient": True}
+BLOCKED_SECONDS = 1.0
+STALLED_SECONDS = 30.0
+FAR_BEHIND = 2_000
+"""Chunks that a reader whose connection blocks may be behind."""
+PIECE = 64 * 1024
+"""Bytes that are handed to the connection at once, about."""
+
+Redact = Callable[[str], str]
+
+
+class EventStream:
+    """An ASGI response that sends events until its source ends or the reader leaves.
+
+    Args:
+        source: Yields lists of encoded events.
+        behind: Tells how many items of the source wait.
+        keep_alive: Seconds of silence after which a comment is sent.
+        closing: Set when the server ends.
+        left: Told once how the stream ended.
+        headers: The response's headers.
+        end: Sent after the source has ended.
+    """
+
+    def __init__(
+        self,
+        source: AsyncIterator[list[bytes]],
+        *,
+        keep_alive: float,
+        closing: asyncio.Event,
+        left: Callable[[Left], None] = lambda left: None,
+        behind: Callable[[], int] = lambda: 0,
+        headers: Mapping[str, str] = SSE_HEADERS,
+        end: bytes = SSE_DONE,
+        resumable: bool = True,
+    ) -> None:
+        self._source = source
+        self._keep_alive = keep_alive
+        self._closing = closing
+        self._left = left
+        self._behind = behind
+        self._headers = headers
+        self._end = end
+        self._resumable = resumable
+        self._how: Left = "gone"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response."""
+        watch = asyncio.ensure_future(_until_gone(receive))
+        work = asyncio.ensure_future(self._send_all(send))
+        try:
+            await asyncio.wait({watch, work}, return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                work.result()
+        finally:
+            for task in (watch, work):
+                task.cancel()
+            await asyncio.gather(watch, work, return_exceptions=True)
+            self._left(self._how)
+
+    async def _send_all(self, send: Send) -> None:
+        headers = [(name.encode(), value.encode()) for name, value in self._headers.items() if name != "connection"]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+
+        async def put(data: bytes, more: bool = True) -> bool:
+            try:
+                async with asyncio.timeout(STALLED_SECONDS):
+                    await send({"type": "http.response.body", "body": data, "more_body": more})
+            except TimeoutError:
+                self._how = "slow"
+                return False
+            return True
+
+        loop = asyncio.get_running_loop()
+        async for events in paced(self._source, self._keep_alive, self._closing):
+            if events is None:
+                self._how = "closing"
+                await put(encode_sse(CLOSING) if self._resumable else b"", more=False)
+                return
+            started = loop.time()
+            if not await put(events):
+                return
+            if self._resumable and loop.time() - started > BLOCKED_SECONDS and self._behind() > FAR_BEHIND:
+                self._how = "slow"
+                await put(encode_sse(RESUME), more=False)
+                return
+        self._how = "done"
+        await put(self._end, more=False)
+
+
+async def _until_gone(receive: Receive) -> None:
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return
+
+
+async def paced(
+    source: AsyncIterator[list[bytes]], keep_alive: float, closing: asyncio.Event
+) -> AsyncIterator[bytes | None]:
+    """Yield pieces of the source, a comment after each silence, and None when the server ends."""
+    ends = asyncio.ensure_future(closing.wait())
+    following: asyncio.Future[list[bytes]] | None = None
+    try:
+        while True:
+            if following is None:
+                following = asyncio.ensure_future(_next(source))
+            waits: set[asyncio.Future[Any]] = {following, ends}
+            await asyncio.wait(waits, timeout=keep_alive, return_when=asyncio.FIRST_COMPLETED)
+            if following.done():
+                events = following.result()
+                following = None
+                if not events:
+                    return
+                yield b"".join(events)
+            elif ends.done():
+                yield None
+                return
+            else:
+                yield KEEP_ALIVE
+    finally:
+        ends.cancel()
+        if following is not None:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+        close = getattr(source, "aclose", None)
+        if close is not None:
+            await close()
+
+
+async def _next(source: AsyncIterator[list[bytes]]) -> list[bytes]:
+    """Return the next list of events, an empty one at the end."""
+    try:
+        return await anext(source)
+    except StopAsyncIteration:
+        return []
+
+
+async def encoded(
+    batches: AsyncIterator[list[WireChunk]], redact: Redact | None, count: Callable[[int], None] = lambda n: None
+) -> AsyncIterator[list[bytes]]:
+    """Yield the events of chunks, in pieces of about 64 KiB."""
+    async for batch in batches:
+        events: list[bytes] = []
+        size = 0
+        for chunk in batch:
+            event = encode_event(chunk, redact)
+            events.append(event)
+            size += len(event)
+            count(1)
+            if size >= PIECE:
+                yield events
+                events, size = [], 0
+        if events:
+            yield events
+
+
+def encode_event(chunk: WireChunk, redact: Redact | None) -> bytes:
+    """Return the event of one chunk, without credentials."""
+    try:
+        event = encode_sse(chunk)
+    except ChunkParseError:
+        event = encode_sse({"type": "error", "errorText": "A part of the answer can't be sent as JSON."})
+    return event if redact is None else redact(event.decode()).encode()
+
+
+def named_event(name: str, data: object) -> bytes:
+    """Return an event with a name, for `EventSource` listeners."""
+    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
+    return f"event: {name}\ndata: {text}\n\n".encode()
+
+
+Answer = Callable[[Scope, Receive, Send], Awaitable[None]]
