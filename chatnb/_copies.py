@@ -91,6 +91,7 @@ def fork(chat: Chat, message_id: str | None, id: str | None) -> Chat:
     settled = [settle_open_calls(m, FORKED) for m in chain]
     copies = [as_message({**m.to_wire(), "id": engine.new_id("msg")}) for m in settled]
     chat._runtime.call(made._engine.apply_list, copies)
+    made._kept_objects = chat.objects.fork()
     return made
 
 

@@ -17,7 +17,7 @@ from .messages import UIMessage, as_message
 from .policies import Objects, Variables
 
 if TYPE_CHECKING:
-    from .actions import Catalog
+    from .actions import Action, Catalog
     from .kernel.objects import ChatObjects
 
 MENTION_SECONDS = 10.0
@@ -28,23 +28,41 @@ class Notebook:
     """The notebook as one chat sees it.
 
     Args:
+        chat_id: The chat.
         host: The place that chatnb runs in.
         runtime: Shows output in good time, and runs what needs the main thread.
         objects: How many results are held.
         variables: What of the variables a model may see.
+        insert_cell: Asks a page to insert a cell.
+        kept: The results of the chat that this one is a fork of.
     """
 
-    def __init__(self, host: Host, runtime: Any, objects: Objects | None, variables: Variables | None) -> None:
-        from .kernel.objects import ChatObjects
-        from .kernel.variables import ChatVariables
-        from .kernel.variables_mentions import Mentions
-        from .kernel.variables_watch import watch_of
+    def __init__(
+        self,
+        chat_id: str,
+        host: Host,
+        runtime: Any,
+        objects: Objects | None,
+        variables: Variables | None,
+        *,
+        insert_cell: Callable[[str, str, str], bool] | None = None,
+        kept: ChatObjects | None = None,
+    ) -> None:
+        from .kernel.notebook import ChatNotebook
 
         self._runtime = runtime
         self._host = host
-        self.objects: ChatObjects = ChatObjects(objects, namespace=host.namespace)
-        self.variables = ChatVariables(variables or Variables(), watch_of(host.namespace), self.objects)
-        self.mentions = Mentions(self.variables)
+        # Held here: the kernel's own actions find it by the chat's id as long as somebody does.
+        self.of_chat = ChatNotebook(
+            chat_id, objects=objects, variables=variables, insert_cell=insert_cell, kept=kept
+        )
+        self.objects: ChatObjects = self.of_chat.objects
+        self.variables = self.of_chat.variables
+        self.mentions = self.of_chat.mentions
+
+    def rebind(self, variables: Variables | None) -> None:
+        """Go on with the policy of another definition."""
+        self.of_chat.policy = variables or Variables()
 
     def seams(self) -> dict[str, Any]:
         """Return what calls get of it, by field of `CallEnvironment`."""
@@ -54,6 +72,12 @@ class Notebook:
             "resolve": self.variables,
             "capture": Capturing(self._runtime) if captures else None,
         }
+
+    def offered(self, actions: list[Action]) -> list[Action]:
+        """Return the actions that a model is offered: none that look at variables where nothing is shared."""
+        from .kernel.actions import without_variables
+
+        return without_variables(actions, self.variables.policy)
 
     def listing(self, catalog: Catalog) -> tuple[Mapping[str, JsonValue], ...] | None:
         """Return the variables that fit some parameter of the agent's actions; None where no list belongs."""

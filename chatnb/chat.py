@@ -59,6 +59,7 @@ class Chat(ChatInputs):
         chat._client_data = None
         chat._observers = []
         chat._bound_notebook = None
+        chat._kept_objects = None
         chat._default_client_tools = ()
         chat._identity = None
         return chat
@@ -69,6 +70,7 @@ class Chat(ChatInputs):
     _client_data: Any
     _observers: list[Callable[[Change], Any]]
     _bound_notebook: Notebook | None
+    _kept_objects: ChatObjects | None
     _default_client_tools: tuple[ClientTool, ...]
     _identity: Identity | None
     """Whom a site has authenticated; None where the place says who works here."""
@@ -80,6 +82,7 @@ class Chat(ChatInputs):
         self._composition = composition
         self._owner = owner
         engine.chat = self
+        engine.restorable = lambda: self._notebook.of_chat.restorable(engine.shown_messages())
 
     def _bind(self, agent: Agent, client_data: Any) -> None:
         """Go on with a definition; a running turn finishes on the one it began with."""
@@ -87,6 +90,7 @@ class Chat(ChatInputs):
             self._client_data = client_data
         if agent is not self.agent:
             self.agent = agent
+            self._notebook.rebind(agent.variables_policy)
             self._engine.definition = agent.definition(self._composition, self)
 
     # --- state --------------------------------------------------------------------------------------------------
@@ -161,7 +165,24 @@ class Chat(ChatInputs):
     @property
     def restorable(self) -> tuple[Any, ...]:
         """Calls off the chain whose variables can be brought back."""
-        return ()
+        return self._notebook.of_chat.restorable(self.messages)
+
+    def restore_variables(self, tool_call_id: str | None = None, *, force: bool = False) -> Any:
+        """Bring back what names meant before code that is no longer in the conversation ran.
+
+        Args:
+            tool_call_id: One call; None: all that `restorable` lists, newest first.
+            force: Also names that were bound anew since.
+
+        Returns:
+            The names `restored` and `skipped`.
+
+        Raises:
+            InputError: Nothing is held for that call.
+        """
+        restored = self._notebook.of_chat.restore(self.messages, tool_call_id, force=force)
+        self._runtime.call(self._engine.state_changed)
+        return restored
 
     @property
     def has_pending_interaction(self) -> bool:
@@ -330,10 +351,21 @@ class Chat(ChatInputs):
         for observer in (*self._observers, *self.agent._observers):
             self._runtime.notify(observer, change)
 
+    def _insert_cell(self, source: str, kind: str, position: str) -> bool:
+        """Ask the views, the latest first, to insert a cell."""
+        inserters = reversed(self._engine.cell_inserters)
+        return any(insert(source, kind, position) for insert in inserters)
+
     @property
     def _notebook(self) -> Notebook:
         if self._bound_notebook is None:
             self._bound_notebook = Notebook(
-                self._composition.host, self._runtime, self.agent.objects_policy, self.agent.variables_policy
+                self.id,
+                self._composition.host,
+                self._runtime,
+                self.agent.objects_policy,
+                self.agent.variables_policy,
+                insert_cell=self._insert_cell,
+                kept=self._kept_objects,
             )
         return self._bound_notebook

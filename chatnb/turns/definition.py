@@ -29,6 +29,7 @@ class Definition:
         parse_action: Turns a payload into the app's chat action; None: the type is not the app's. Raises on bad data.
         action_types: The types of the app's own chat actions.
         make_site: Makes the agent site for one turn.
+        offer: Which of the agent's actions a model is offered here.
         expand: Adds what a message mentions, before its turn is written.
         repair: Repairs a message list before a model sees it (recovery binds it).
     """
@@ -51,6 +52,7 @@ class Definition:
     action_types: frozenset[str] = frozenset()
     make_site: Callable[[Any], CallSite] | None = None
     convert_data: Callable[[Any], Any] | None = None
+    offer: Callable[[list[Any]], list[Any]] = list
     variables: Callable[[Any], Any] | None = None
     expand: Callable[[UIMessage], Awaitable[UIMessage]] | None = None
     repair: Callable[[tuple[UIMessage, ...]], tuple[UIMessage, ...]] | None = None

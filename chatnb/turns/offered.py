@@ -18,7 +18,7 @@ def agent_specs(run: TurnRun, only: Sequence[Any] | None = None) -> tuple[Action
         run: The turn.
         only: Names or actions to offer; None for all. Client-side tools are always offered.
     """
-    offered = run.definition.catalog.agent_tools()
+    offered = run.definition.offer(run.definition.catalog.agent_tools())
     if only is not None:
         wanted = {a if isinstance(a, str) else a.name for a in only}
         offered = [a for a in offered if a.name in wanted]

@@ -156,7 +156,7 @@ class ChatSeam:
 
     def add_inserter(self, insert: Callable[..., bool]) -> None:
         """Offer to insert cells: `insert(source, kind, position)`; on the runtime."""
-        self._engine.cell_inserters = [*getattr(self._engine, "cell_inserters", ()), insert]
+        self._engine.cell_inserters = [*self._engine.cell_inserters, insert]
 
     def remove_inserter(self, insert: Callable[..., bool]) -> None:
         """Offer it no more."""
