@@ -59,6 +59,11 @@ def enable() -> None:
     _armed, _left = point, passages
 
 
+def is_armed(name: str) -> bool:
+    """Tell whether a passage of this point may be the last one."""
+    return _armed == name
+
+
 def kill_point(name: str) -> None:
     """Die here, by SIGKILL, when this passage of this point is the armed one."""
     global _left

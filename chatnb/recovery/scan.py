@@ -1,122 +1,340 @@
-"""What is done at the opening of a chat about turns and inputs that a former owner left behind.
+"""The scan: what is done at the opening of a chat about what a former owner left behind (spec/recovery.md, section 4).
 
-An interrupted turn's partial answer is rebuilt from the chunk log by the ordinary fold and kept, its open calls are
-settled, and the turn is offered: a person continues or discards it.
+It runs once per opening, on the runtime, before `agent.chat()` returns. What has to be decided by a hook, or runs, is
+put in line here and happens in the slot, like any input.
 """
 
 from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from datetime import datetime
 
-from ..errors import MessageError
-from ..history import is_settled, settle_open_calls
-from ..messages import Fold, Part, ReasoningPart, TextPart, UIMessage, is_tool_part, replace_parts, validate_part
+from ..errors import StoreError
+from ..messages import UIMessage
 from ..store.port import OpenedChat
-from ..store.records import InputRow, InputState, TurnRow
-from ..turns import ChatEngine, Input, Submission, TurnError
-from .records import Interruption
+from ..store.records import IncidentRow, InputRow, InputState, Owner, TurnRow, TurnState
+from ..turns import ChatEngine, Input, Outcome, TurnError
+from ..turns.resumed import Resumed
+from .case import Case, new_input
+from .ends import End, end_turn, tell_completions
+from .inputs import requeue
+from .offer import make_offer
+from .rebuild import rebuild
+from .records import Cause
+from .take_up import TakeUpTurn
 
 log = logging.getLogger("chatnb")
 
-WAITING: tuple[InputState, ...] = ("waiting",)
-UNKNOWN = "The call was interrupted; whether it took effect is unknown. It was not run again."
+OPEN: tuple[TurnState, ...] = ("queued", "starting", "running", "finishing", "interrupted")
+INTERRUPTED: tuple[TurnState, ...] = ("interrupted",)
+LEFT: tuple[InputState, ...] = ("waiting", "held", "taken")
+STEERING = "data-steering-message"
 
 
-def scan(engine: ChatEngine, opened: OpenedChat) -> None:
-    """Rebuild, keep and offer interrupted turns; put the inputs that waited back in line."""
+def kernel_of(owner: Owner) -> str:
+    """Return what names a kernel process: its kernel and its start."""
+    return f"{owner.kernel_id or owner.host}/{owner.start}"
+
+
+def scan(engine: ChatEngine, opened: OpenedChat, *, last_sign: datetime | None = None) -> None:
+    """Find what was interrupted and what waited, and put it in line.
+
+    Args:
+        engine: The chat's engine.
+        opened: The chat's lease, with its row as it was found.
+        last_sign: Its owner's last sign of life, where the heartbeat does not tell.
+    """
     if opened.created:
         return
     terminal = opened.chat.terminal
     if isinstance(terminal, dict):
         engine.error = TurnError(str(terminal.get("stage")), str(terminal.get("text")), None, terminal.get("code"))
-    for row in engine.store.load_turns(engine.chat_id, ("queued", "starting", "running", "finishing", "interrupted")):
-        _take_up(engine, row)
-    for waiting in engine.store.load_inputs(engine.chat_id, WAITING):
-        requeue(engine, waiting)
+    rows = engine.store.load_turns(engine.chat_id, OPEN)
+    inputs = engine.store.load_inputs(engine.chat_id, LEFT)
+    case = _take_in(engine, opened, rows, inputs, last_sign) if rows else None
+    waiting = _in_flight(engine, inputs, case)
+    requeue(engine, [i for i in waiting if i.row.state == "waiting"])
+    if case is not None:
+        case.in_flight = waiting
+        _place(engine, case)
+    else:
+        requeue(engine, _released(engine, [i for i in waiting if i.row.state == "held"]))
+        if opened.chat.recovering:
+            with engine.write() as tx:
+                tx.set_chat(recovering=False)
+    if "on_turn_complete" in engine.definition.hooks and engine.store.load_unhooked_turns(engine.chat_id):
+        _put_first(engine, _Replay(engine))
     engine.runtime.post(engine.kick)
+    engine.runtime.post(engine.tidy)
 
 
-def rebuild(engine: ChatEngine, row: TurnRow) -> UIMessage | None:
-    """Fold a turn's chunk log onto the message it continues; None when it holds no part."""
-    chunks = engine.store.load_chunks(row.id)
-    start: UIMessage | None = None
-    if row.assistant_id is not None:
-        node = engine.tree.on_chain(row.assistant_id)
-        start = engine.tree.message(node) if node is not None else None
-    fold = Fold(start, id=row.assistant_id or "", strict=False)
-    for chunk in chunks:
-        try:
-            fold.feed(chunk)
-        except MessageError as error:
-            log.warning("chat %s: the chunk log of a turn is broken (%s)", engine.chat_id, type(error).__name__)
-            break
-    message = fold.message
-    return message if any(part.type != "step-start" for part in message.parts) else None
+# --- the turn -------------------------------------------------------------------------------------------------------
 
 
-def close_parts(message: UIMessage) -> UIMessage:
-    """Mark text and reasoning that was cut off as done."""
-    parts: list[Part] = []
-    for part in message.parts:
-        if isinstance(part, TextPart | ReasoningPart) and part.state == "streaming":
-            part = validate_part({**part.to_wire(), "state": "done"})
-        parts.append(part)
-    return replace_parts(message, tuple(parts))
-
-
-def _take_up(engine: ChatEngine, row: TurnRow) -> None:
-    partial = rebuild(engine, row)
-    chain = list(engine.tree.messages)
-    waiting = False
-    if partial is not None:
-        partial = close_parts(partial)
-        waiting = any(is_tool_part(p) and p.state == "approval-requested" and not is_settled(p) for p in partial.parts)
-        if not waiting:
-            partial = settle_open_calls(partial, UNKNOWN)
-    in_place: dict[str, UIMessage] = {}
-    node = engine.tree.on_chain(partial.id) if partial is not None else None
-    if partial is not None and node is not None:
-        in_place[node] = partial
-        chain = [partial if m.id == partial.id else m for m in chain]
-    elif partial is not None:
-        chain.append(partial)
-    edit = engine.tree.plan_list(
-        chain,
-        lambda: engine.new_id("node"),
-        in_place=in_place,
-        made_by={partial.id: (row.id, engine.kernel_id)} if partial is not None else None,
-    )
-    with engine.write() as tx:
-        engine.put_edit(tx, edit)
-        if row.state in ("starting", "running", "finishing"):
-            tx.move_turn(row.id, {row.state}, "interrupted")
-        if waiting:
-            tx.move_turn(row.id, {"interrupted"}, "awaiting")
-        elif row.stop_requested:
-            tx.move_turn(row.id, {"interrupted"}, "stopped")
-        if row.input_id is not None:
-            tx.move_input(row.input_id, {"taken"}, "done")
-    engine.tree.commit(edit)
-    if not waiting and not row.stop_requested:
-        engine.interruption = Interruption(
-            turn_id=row.id,
-            message_id=partial.id if partial is not None else None,
-            kind="continue" if partial is not None else "retry",
-            cause="process_died",
-            incident_id=None,
-            created_at=row.started_at,
-            interrupted_at=None,
+def _take_in(
+    engine: ChatEngine,
+    opened: OpenedChat,
+    rows: list[TurnRow],
+    inputs: list[InputRow],
+    last_sign: datetime | None,
+) -> Case | None:
+    """Mark what was found as interrupted; return the case of the last turn, the only one that may go on."""
+    incidents = {row.turn_id: row for row in engine.store.load_incidents(engine.chat_id)}
+    case: Case | None = None
+    for row in rows:
+        if case is not None:
+            end_turn(case, "stopped", reason="conversation_changed")
+        cause = _cause(opened, row)
+        sign = last_sign or opened.chat.heartbeat_at
+        owner = opened.chat.last_owner
+        case = open_case(
+            engine,
+            row,
+            cause=cause,
+            last_sign=sign,
+            inputs=inputs,
+            incident=incidents.get(row.id),
+            kernel_id=kernel_of(owner) if owner is not None else None,
         )
+    return case
 
 
-def requeue(engine: ChatEngine, row: InputRow) -> None:
-    """Put an input that was written down and never run back in line."""
-    if row.kind == "decision" or (row.kind == "save" and "messages" not in (row.payload or {})):
+def _cause(opened: OpenedChat, row: TurnRow) -> Cause:
+    if opened.owner_was == "taken_over":
+        return "taken_over"
+    if opened.owner_was == "dead":
+        return "process_died"
+    # A lease given back in order with a turn that is not marked: its last writes had failed.
+    return "kernel_restarted" if row.state in ("interrupted", "queued") else "store_error"
+
+
+def open_case(
+    engine: ChatEngine,
+    row: TurnRow,
+    *,
+    cause: Cause,
+    last_sign: datetime | None,
+    inputs: list[InputRow],
+    incident: IncidentRow | None,
+    kernel_id: str | None,
+    is_in_process: bool = False,
+) -> Case:
+    """Mark a turn as interrupted, its entered calls as unknown; rebuild its partial; open its incident."""
+    decisions = [i for i in inputs if i.kind == "decision" and i.state == "waiting"]
+    message_id = row.assistant_id or engine.new_id("msg")
+    node_id = engine.tree.on_chain(message_id) or engine.tree.newest(message_id)
+    stored = engine.tree.message(node_id) if node_id is not None else None
+    made = rebuild(engine.store.load_chunks(row.id), message_id, stored, decisions)
+    if made.message.id != message_id:
+        # Its message id is the one in its own start chunk.
+        message_id = made.message.id
+        node_id = engine.tree.on_chain(message_id)
+    calls = engine.store.load_calls(engine.chat_id, [row.id])
+    if not is_in_process:
+        calls = [replace(call, state="unknown") if call.state == "entered" else call for call in calls]
+    times = [t for c in calls for t in (c.entered_at, c.ended_at) if t is not None]
+    if incident is not None and incident.status == "open" and incident.created_at is not None:
+        interrupted_at = incident.created_at
+    else:
+        interrupted_at = max(
+            [t for t in (last_sign, row.started_at, *times) if t is not None], default=engine.clock.now()
+        )
+    case = Case(
+        engine=engine,
+        row=replace(row, state="interrupted", assistant_id=message_id),
+        rebuilt=made,
+        cause=cause,
+        interrupted_at=interrupted_at,
+        node_id=node_id,
+        calls=calls,
+        own_input=next((i for i in inputs if i.id == row.input_id), None),
+        steered=_steered(made.message, inputs),
+        kernel_id=kernel_id,
+        is_in_process=is_in_process,
+        incident=incident,
+    )
+    policy = case.policy
+    age = max(0.0, (engine.clock.now() - interrupted_at).total_seconds())
+    case.is_old = not policy.auto or age > policy.auto_within
+    _mark(case, row)
+    return case
+
+
+def _mark(case: Case, row: TurnRow) -> None:
+    engine = case.engine
+    runs = case.classified in ("retry", "continue")
+    if runs and case.incident is None:
+        case.incident = IncidentRow(
+            id=engine.new_id("incident"),
+            turn_id=row.id,
+            status="open",
+            kind=case.kind,
+            cause=case.cause,
+            progress_at_open=engine.progress,
+            progress_seen=engine.progress,
+            created_at=case.interrupted_at,
+        )
+        is_new = True
+    else:
+        is_new = False
+    will_run = runs and not case.is_old
+    with engine.write() as tx:
+        if row.state != "interrupted":
+            tx.move_turn(row.id, {row.state}, "interrupted")
+        for call in case.calls:
+            if call.state == "unknown":
+                tx.settle_call(call.id, {"entered"}, call)
+        if is_new and case.incident is not None:
+            tx.put_incident(case.incident, None)
+        elif case.incident is not None and case.incident.status == "attempting":
+            case.incident = replace(case.incident, kind=case.kind, cause=case.cause)
+            tx.put_incident(case.incident, ("attempting",))
+        tx.set_chat(recovering=will_run)
+
+
+def _place(engine: ChatEngine, case: Case) -> None:
+    """Give the turn what its class demands."""
+    stale = case.own_input is not None and case.own_input.generation < engine.generation
+    found = case.classified
+    if stale:
+        end_turn(case, "stopped", reason="conversation_changed")
+    elif found == "ended":
+        _end_as_logged(case)
+    elif found == "parked":
+        end_turn(case, "awaiting", incident=None)
+    elif case.incident is not None and case.incident.status in ("offered", "failed"):
+        make_offer(case, status=case.incident.status, reason=case.incident.reason)
+    else:
+        engine.partial = case.partial
+        engine.is_recovering = not case.is_old
+        _put_first(engine, TakeUpTurn(case), case)
+
+
+def _end_as_logged(case: Case) -> None:
+    """Make up the end that was not written: stopped, else as the log says."""
+    made = case.rebuilt
+    to: End = "stopped"
+    error: TurnError | None = None
+    if not case.row.stop_requested and made.end == "finish":
+        to = "awaiting" if case.has_waiting_calls or _was_awaiting(case) else "completed"
+    elif not case.row.stop_requested and made.end == "error":
+        to, error = "error", TurnError("run", made.error_text or "the turn failed")
+    end_turn(case, to, error=error, incident="completed")
+
+
+def _was_awaiting(case: Case) -> bool:
+    """The turn ended waiting for a person, who has decided since."""
+    return bool(case.rebuilt.laid) and case.rebuilt.finish_reason == "tool-calls"
+
+
+def _steered(message: UIMessage, inputs: list[InputRow]) -> tuple[str, ...]:
+    """Return the waiting sends that were taken into the turn: their messages are parts of it."""
+    taken = {part.wire.get("id") for part in message.parts if part.type == STEERING}
+    return tuple(i.id for i in inputs if i.kind == "send" and i.payload["message"].get("id") in taken)
+
+
+# --- the inputs -----------------------------------------------------------------------------------------------------
+
+
+def _in_flight(engine: ChatEngine, inputs: list[InputRow], case: Case | None) -> list[Input]:
+    """Return the inputs that still have to run, in order of arrival; note those that will not."""
+    done: set[str] = set(case.finished_inputs()) if case is not None else set()
+    lost: list[InputRow] = []
+    found: list[Input] = []
+    for row in inputs:
+        if row.id in done:
+            continue
+        cannot = row.kind == "decision" or (row.kind == "save" and "messages" not in (row.payload or {}))
+        if cannot or row.generation < engine.generation or row.state == "taken":
+            lost.append(row)
+        else:
+            found.append(new_input(engine, row))
+    if lost:
         with engine.write() as tx:
-            tx.move_input(row.id, {"waiting"}, "skipped")
-        return
-    submission = Submission(engine.runtime, engine.chat_id, engine.stop_submission)
-    input_ = Input(replace(row), [submission], origin="recovery", client_data=row.client_data)
-    submission._admit(input_)
-    engine.queue.put(input_)
+            for row in lost:
+                tx.move_input(row.id, {"waiting", "held", "taken"}, "skipped")
+    return found
+
+
+def _released(engine: ChatEngine, held: list[Input]) -> list[Input]:
+    if held:
+        with engine.write() as tx:
+            for input_ in held:
+                tx.move_input(input_.row.id, {"held"}, "waiting")
+    return held
+
+
+def _put_first(engine: ChatEngine, take_up: TakeUpTurn | _Replay, case: Case | None = None) -> None:
+    row = case.own_input if case is not None else None
+    if case is not None and row is not None:
+        # The turn's row has the last word: a continuation may have brought another body.
+        row = replace(row, body=case.row.body, client_tools=case.row.client_tools, client_data=case.row.client_data)
+    if row is None:
+        turn = case.row if case is not None else None
+        row = InputRow(
+            id=engine.new_id("input"),
+            arrival=-1,
+            kind="recovery",
+            payload={},
+            generation=engine.generation,
+            body=turn.body if turn is not None else None,
+            client_data=turn.client_data if turn is not None else None,
+            client_tools=turn.client_tools if turn is not None else None,
+        )
+    engine.queue.put_first(new_input(engine, replace(row, generation=engine.generation), take_up=take_up, stored=False))
+
+
+class _Replay:
+    """Calls `on_turn_complete` again for turns that ended without it."""
+
+    def __init__(self, engine: ChatEngine) -> None:
+        self._engine = engine
+
+    def drop(self, reason: str) -> None:
+        """Nothing has to be ended."""
+
+    async def __call__(self, input_: Input) -> Resumed | Outcome:
+        """Call them."""
+        await tell_completions(self._engine, input_)
+        return Outcome(status="applied")
+
+
+# --- in the same process --------------------------------------------------------------------------------------------
+
+
+def take_up_interrupted(engine: ChatEngine, input_: Input, turn_id: str, cause: str) -> bool:
+    """Put in line a turn whose attempt was broken off in this process: a stall, a lost connection.
+
+    Returns:
+        Whether it was; else the turn is where it was.
+    """
+    try:
+        rows = engine.store.load_turns(engine.chat_id, INTERRUPTED)
+        row = next((r for r in rows if r.id == turn_id), None)
+        if row is None:
+            return False
+        incident = next((i for i in engine.store.load_incidents(engine.chat_id) if i.turn_id == turn_id), None)
+        known: Cause = incident.cause if incident is not None and cause not in _CAUSES else cause  # type: ignore[assignment]
+        case = open_case(
+            engine,
+            row,
+            cause=known,
+            last_sign=engine.clock.now(),
+            inputs=engine.store.load_inputs(engine.chat_id, LEFT),
+            incident=incident,
+            kernel_id=engine.kernel_id,
+            is_in_process=True,
+        )
+    except StoreError as failure:
+        engine.log_failure("an interrupted turn could not be taken up", failure)
+        return False
+    case.in_flight = [i for i in engine.queue if i.take_up is None]
+    engine.partial = case.partial
+    input_.take_up = TakeUpTurn(case)
+    engine.queue.put_first(input_)
+    engine.set_state(is_recovering=not case.is_old)
+    return True
+
+
+_CAUSES = frozenset({"stalled", "connection_lost"})

@@ -89,6 +89,9 @@ class WriteTx(Books, Protocol):
     def drop_chunks(self, turn_ids: Collection[str]) -> None:
         """Forget the chunk logs of these turns."""
 
+    def drop_ended_chunks(self) -> None:
+        """Forget the chunk logs of the chat's turns that have ended."""
+
     def add_injected(self, row: InjectedRow) -> None:
         """Keep injected context."""
 

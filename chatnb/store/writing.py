@@ -19,6 +19,8 @@ _TURN_SETTABLE = frozenset(names_of(TurnRow)) - {"id", "number", "state"}
 _chats, _messages, _contents = tables.chats, tables.messages, tables.contents
 _turns, _chunks, _injected, _incidents = tables.turns, tables.chunks, tables.injected, tables.incidents
 
+_ENDED = ("completed", "awaiting", "stopped", "error")
+
 _FIND_TOKEN = select(_chats.c.owner_token)
 
 
@@ -137,6 +139,11 @@ class SqlWriteTx(SqlBooks):
     def drop_chunks(self, turn_ids: Collection[str]) -> None:
         """Forget the chunk logs of these turns."""
         self._run(delete(_chunks).where(_chunks.c.turn_id.in_(list(turn_ids))))
+
+    def drop_ended_chunks(self) -> None:
+        """Forget the chunk logs of the chat's turns that have ended."""
+        ended = select(_turns.c.id).where(_turns.c.chat_id == self._chat_id, _turns.c.state.in_(_ENDED))
+        self._run(delete(_chunks).where(_chunks.c.turn_id.in_(ended)))
 
     # --- injected context, compactions, incidents -------------------------------------------------------------------
 

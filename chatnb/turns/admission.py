@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from .definition import Concurrency
@@ -90,6 +90,10 @@ class Queue:
         """Put an input at the head of the line (a recovered turn)."""
         self._waiting.insert(0, input_)
 
+    def put_behind_first(self, inputs: Sequence[Input]) -> None:
+        """Put inputs at the head of the line, in their order; the one that runs is before them."""
+        self._waiting[:0] = inputs
+
     def put(self, input_: Input) -> None:
         """Put an input in line without asking the policy."""
         self._waiting.append(input_)
@@ -130,4 +134,4 @@ class Queue:
 
     def lines(self) -> tuple[Waiting, ...]:
         """Return what `chat.queue` shows."""
-        return tuple(i.to_waiting() for i in self._waiting)
+        return tuple(i.to_waiting() for i in self._waiting if i.take_up is None)

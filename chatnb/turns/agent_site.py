@@ -34,6 +34,7 @@ class AgentSite:
         environment: What the chat gives.
         continues: The cut-off turns (stopped or failed) whose message this turn extends: what they wrote is replayed.
         check_age: Approved calls may be too old to run: a `continue_last_turn`, not a decision's continuation.
+        asks_held: A held call asks too (the HTTP site: its clients go on once every call is answered).
     """
 
     def __init__(
@@ -43,7 +44,9 @@ class AgentSite:
         *,
         continues: Collection[str] = (),
         check_age: bool = False,
+        asks_held: bool = False,
     ) -> None:
+        self._asks_held = asks_held
         self._catalog = catalog
         self._environment = environment
         self._continues = tuple(continues)
@@ -57,7 +60,7 @@ class AgentSite:
         Raises:
             StoreError: What has to be written could not be.
         """
-        step = _Step(self._desk(io))
+        step = _Step(self._desk(io), asks_held=self._asks_held)
         return await step.run(calls)
 
     async def resume_calls(self, io: TurnIO) -> CallsEnd:
@@ -77,8 +80,9 @@ class AgentSite:
 class _Step:
     """The calls of one step."""
 
-    def __init__(self, desk: CallDesk) -> None:
+    def __init__(self, desk: CallDesk, *, asks_held: bool = False) -> None:
         self._desk = desk
+        self._asks_held = asks_held
         self._calls: list[SiteCall] = []
 
     async def run(self, announced: Sequence[Announced]) -> CallsEnd:
@@ -133,7 +137,7 @@ class _Step:
 
     def _ask(self) -> None:
         """Ask about all gated calls at once; the rows are there before anything is shown (W5)."""
-        gated = [call for call in self._open() if call.is_gated]
+        gated = [call for call in self._open() if call.is_gated or (call.is_held and self._asks_held)]
         if not gated or self._desk.is_stopped or self._desk.halt:
             return
         ask_person(self._desk, gated)

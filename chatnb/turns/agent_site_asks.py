@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from ..actions.failures import failure
 from ..actions.variables import meant_objects
 from .agent_site_call import CallDesk, SiteCall
+from .wire import WireChunk
 
 STOPPED = "Not executed: stopped."
 
 
 def ask_person(desk: CallDesk, calls: Sequence[SiteCall]) -> None:
-    """Write the asks of these calls and show them, in one transaction."""
+    """Write the asks of these calls and show them, in one transaction. One that is only held says what it waits for."""
+    before: str | None = None
     with desk.io.write() as books:
         for call in calls:
             assert call.prepared is not None
@@ -20,7 +22,16 @@ def ask_person(desk: CallDesk, calls: Sequence[SiteCall]) -> None:
             books.add_grant(grant)
             if audit is not None:
                 books.add_audit(audit)
-            desk.io.emit({"type": "tool-approval-request", "toolCallId": call.tool_call_id, "approvalId": grant.id})
+            ask: WireChunk = {
+                "type": "tool-approval-request",
+                "toolCallId": call.tool_call_id,
+                "approvalId": grant.id,
+            }
+            if call.is_gated:
+                before = call.name
+            elif before is not None:
+                ask["reason"] = f"It waits for {before} before it."
+            desk.io.emit(ask)
             call.grant = grant
             call.is_gated = True
             desk.catalog.kept.keep(grant.id, call.prepared)

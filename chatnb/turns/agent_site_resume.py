@@ -87,7 +87,7 @@ async def resume_calls(desk: CallDesk, *, check_age: bool) -> CallsEnd:
             desk.refuse(call, failure("cancelled", STOPPED))
         elif call.is_held and step in is_open:
             awaiting = True
-        elif call.is_held and step in is_broken:
+        elif step in is_broken and (call.is_held or await _is_held_ask(desk, call)):
             desk.refuse(call, failure("not_executed", _HELD))
         elif call.is_gated and call.grant is None:
             _ask_anew(desk, call, grants[part.approval.id] if part.approval else None)
@@ -96,6 +96,13 @@ async def resume_calls(desk: CallDesk, *, check_age: bool) -> CallsEnd:
         else:
             await desk.run(call, overlap=False)
     return desk.end(awaiting=awaiting)
+
+
+async def _is_held_ask(desk: CallDesk, call: SiteCall) -> bool:
+    """Tell whether an approved call has no gate of its own: it only asked because it was held (HTTP)."""
+    if call.prepared is None or call.grant is None or class_of(call.prepared) != "serial":
+        return False
+    return not await desk.road.is_gated(call.prepared, call.place, desk.io.client_data)
 
 
 def _find_grants(desk: CallDesk) -> dict[str, GrantRow]:

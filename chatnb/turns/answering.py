@@ -13,6 +13,7 @@ from ..errors import MessageError, StoreError
 from .beginning import prepare_view
 from .failure import StageError, Stopped
 from .hooks import enter_context, is_async
+from .mending import mend_live
 from .turn import EmittedChunk, TextStream
 from .wire import WireChunk
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 ABANDON_SECONDS = 2.0
 CALLS_SECONDS = 3.0
+CLOSING_SECONDS = 0.2
 FRAME_CHUNKS = frozenset({"start", "finish", "abort", "error"})
 """They are the turn's own; what a `run` yields of them is left out."""
 
@@ -61,6 +63,11 @@ async def answer(run: TurnRun) -> None:
 
 async def _give_up(run: TurnRun, body: asyncio.Task[None]) -> None:
     """Cancel the answer; leave it behind if it does not end."""
+    if run.closing:
+        await _wait_real(body)
+        body.cancel()
+        await _wait_real(body)
+        raise Stopped
     if run.in_calls:
         await _wait(run, body, CALLS_SECONDS)
     if not body.done():
@@ -81,7 +88,14 @@ async def _wait(run: TurnRun, task: asyncio.Future[Any], seconds: float) -> None
         limit.cancel()
 
 
+async def _wait_real(task: asyncio.Future[Any]) -> None:
+    """Wait a moment for something that was stopped: the chat is being closed, and nobody waits long for that."""
+    await asyncio.wait({task}, timeout=CLOSING_SECONDS)
+
+
 async def _body(run: TurnRun) -> None:
+    if run.continues is not None:
+        await mend_live(run)
     if run.goes_on and not await _resume_calls(run):
         return
     custom = run.definition.hooks.get("run")
@@ -153,6 +167,7 @@ async def _consume(run: TurnRun, source: Any, stage: str) -> None:
                 raise StageError("run", TypeError(f"run yields chunks (dicts), not {type(chunk).__name__}"))
             if chunk.get("type") in FRAME_CHUNKS or run.was_sent(chunk):
                 continue
+            run.take_join()
             try:
                 run.live.emit(chunk)
             except MessageError as error:

@@ -11,11 +11,14 @@ from .._json import JsonValue
 from .._killpoint import kill_point
 from ..errors import InputError, MessageError
 from ..history import settle_open_calls
-from ..messages import Fold, UIMessage, validate_messages
+from ..messages import Fold, UIMessage, replace_parts, validate_messages
 from ..store.records import TurnRow
 from .events import ChatStartEvent, PrepareEvent, TurnStartEvent, ValidateEvent
 from .failure import StageError
 from .hooks import is_async
+from .kernel_notes import note_places
+from .mending import mend_history
+from .moves import move_turn
 
 if TYPE_CHECKING:
     from .turn_run import TurnRun
@@ -29,9 +32,11 @@ async def begin(run: TurnRun) -> None:
         Stopped: A stop was asked for.
         StoreError: The store can't be written.
     """
-    if not run.recovered:
+    if run.resumed is None:
         _write_row(run)
         run.is_written = True
+    else:
+        _start_again(run)
     kill_point("turn.started")
     run.engine.turn_begins(run)
     chain = await _take_in(run)
@@ -68,6 +73,14 @@ def _write_row(run: TurnRun) -> None:
             tx.move_input(row.id, {"waiting", "held"}, "taken")
         tx.set_chat(next_number=run.number + 1, body=row.body, client_tools=row.client_tools, terminal=None)
     engine.next_number = run.number + 1
+
+
+def _start_again(run: TurnRun) -> None:
+    """Let a recovered turn begin; its row is there."""
+    with run.engine.write() as tx:
+        move_turn(tx, run.turn_id, "queued", "starting")
+        if run.input.stored:
+            tx.move_input(run.input.row.id, {"waiting", "held"}, "taken")
 
 
 async def _take_in(run: TurnRun) -> list[UIMessage]:
@@ -119,7 +132,8 @@ async def _hydrate(run: TurnRun, incoming: tuple[UIMessage, ...]) -> list[UIMess
     if not run.after_action and "hydrate_messages" in run.definition.hooks:
         hydrated = await engine.hydrate(run, incoming, run.regenerates)
     if hydrated is None:
-        if run.trigger == "regenerate-message":
+        anew = run.resumed is None or run.resumed.is_anew
+        if run.first_trigger == "regenerate-message" and anew:
             try:
                 return list(engine.chain_to_answer(run.regenerates))
             except InputError as error:
@@ -167,8 +181,8 @@ def _store_chain(run: TurnRun, chain: list[UIMessage]) -> None:
     engine = run.engine
     in_place: dict[str, UIMessage] = {}
     superseded: list[str] = []
-    if not run.by_decision and not run.recovered:
-        chain, in_place, superseded = engine.settle_chain(chain, keep_approved=run.trigger == "continuation")
+    if not run.by_decision and (run.resumed is None or run.resumed.is_anew):
+        chain, in_place, superseded = engine.settle_chain(chain, keep_approved=run.first_trigger == "continuation")
     edit = engine.tree.plan_list(chain, lambda: engine.new_id("node"), in_place=in_place)
     with engine.write() as tx:
         engine.put_edit(tx, edit)
@@ -181,7 +195,8 @@ def _store_chain(run: TurnRun, chain: list[UIMessage]) -> None:
     engine.tree.commit(edit)
     if run.continues is not None:
         run.continues = engine.tree.on_chain(run.live.message_id) or run.continues
-        run.live.replace(engine.tree.message(run.continues))
+        if run.resumed is None or run.resumed.fold is None:
+            run.live.replace(engine.tree.message(run.continues))
     if changed:
         engine.history_changed()
 
@@ -263,9 +278,17 @@ async def evaluate_instructions(run: TurnRun) -> str | None:
 async def prepare_view(run: TurnRun) -> None:
     """Make the model's view of the chain, with the message that goes on as it is now, and let the hook change it."""
     engine = run.engine
+    await mend_history(run)
     chain: Sequence[UIMessage] = engine.tree.messages
     if run.continues is not None:
-        chain = [run.live.message if m.id == run.live.message_id else m for m in chain]
+        own = run.live.message
+        if run.join_base is not None:
+            # The step that is open is said with the request of its next step: it goes on.
+            own = replace_parts(own, own.parts[: run.join_base])
+        chain = [own if m.id == own.id else m for m in chain]
+    nodes = [engine.tree.node(node_id) for node_id in engine.tree.chain]
+    has_actions = len(run.definition.catalog) > 0
+    run.has_tail_note = has_actions and note_places(nodes, engine.kernel_id)[1]
     try:
         view = engine.model_view(chain)
     except MessageError as error:

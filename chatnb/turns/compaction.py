@@ -17,6 +17,7 @@ from .engine_base import log
 from .events import CompactedEvent
 from .failure import StageError
 from .hooks import is_async
+from .kernel_notes import note_places, ui_note
 from .offered import agent_specs
 from .records import TurnError
 from .view import with_child_texts
@@ -57,8 +58,16 @@ def overlays_of(engine: EngineServices) -> list[OverlayRow]:
 def compacted_view(engine: EngineServices, messages: Sequence[UIMessage]) -> list[dict[str, JsonValue]]:
     """Return the model's view of a chain: the newest overlay that fits, then the rest."""
     convert = engine.definition.convert_data
-    if engine.definition.repair is not None:
-        messages = engine.definition.repair(tuple(messages))
+    nodes = [engine.tree.node(node_id) for node_id in engine.tree.chain]
+    has_actions = len(engine.definition.catalog) > 0
+    notes = note_places(nodes, engine.kernel_id)[0] if has_actions else frozenset()
+
+    def converted(rest: Sequence[UIMessage], first: int) -> list[dict[str, JsonValue]]:
+        said: list[UIMessage] = []
+        for place, message in enumerate(rest, first):
+            said += [ui_note(), message] if place in notes else [message]
+        return with_child_texts(to_model_messages(said, convert_data=convert))
+
     overlays = overlays_of(engine)
     places = {node: i for i, node in enumerate(engine.tree.chain)} if overlays else {}
     for overlay in reversed(overlays):
@@ -69,8 +78,8 @@ def compacted_view(engine: EngineServices, messages: Sequence[UIMessage]) -> lis
         if overlay.step:
             tail = _after_step(messages[index], overlay.step)
             rest = [tail, *rest] if tail is not None else rest
-        return [_as_message(overlay.summary), *with_child_texts(to_model_messages(rest, convert_data=convert))]
-    return with_child_texts(to_model_messages(messages, convert_data=convert))
+        return [_as_message(overlay.summary), *converted(rest, len(messages) - len(rest))]
+    return converted(messages, 0)
 
 
 def _after_step(message: UIMessage, step: int) -> UIMessage | None:

@@ -6,7 +6,7 @@ message is decided, exactly one continuation is queued.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,11 +15,11 @@ from .._killpoint import kill_point
 from ..actions.approval import prepare_decision
 from ..actions.audit import audit_rejection
 from ..actions.ports import GrantRow
-from ..errors import ApprovalExpiredError, PendingError
+from ..errors import ApprovalExpiredError, PendingError, StoreError
 from ..messages import Fold, ToolPart, UIMessage, decide_call, is_tool_part, validate_part, with_part
 from ..store.records import InputRow
 from .inputs import Input
-from .records import Outcome, Pending
+from .records import Outcome, Pending, TurnError
 from .submission import Submission
 
 if TYPE_CHECKING:
@@ -100,10 +100,13 @@ def decide(engine: EngineEdits, submission: Submission, decision: Decision, orig
     held = HeldDecision(
         target=target, decision=decision, input_id=row.id, submission=submission, edited=edited, new_hash=new_hash
     )
-    if engine.turn is not None and engine.turn.live.message_id == target.message_id:
-        _hold(engine, held, row, grant)
-    else:
-        _apply(engine, held, row, grant, origin)
+    try:
+        if engine.turn is not None and engine.turn.live.message_id == target.message_id:
+            _hold(engine, held, row, grant)
+        else:
+            _apply(engine, held, row, grant, origin)
+    except StoreError as failure:
+        submission._settle(Outcome(status="error", error=TurnError.of("input", failure)))
 
 
 def _find(engine: EngineEdits, decision: Decision) -> Pending | None:
@@ -122,22 +125,32 @@ def _find(engine: EngineEdits, decision: Decision) -> Pending | None:
             raise PendingError(f"{METHODS[decision.kind]} can't decide {decision.id!r}, which is a {pending.kind} call")
     if _was_asked(engine, decision.id):
         return None
-    raise PendingError(f"this chat never asked {decision.id!r}. " + _pending_text(METHODS[decision.kind], candidates))
+    raise PendingError(f"this chat never asked {decision.id!r}; {_pending_text(METHODS[decision.kind], candidates)}")
 
 
 def _pending_text(method: str, candidates: list[Pending]) -> str:
     if not candidates:
         return f"nothing is pending that {method} can decide"
     listed = ", ".join(f"{p.id} ({p.action})" for p in candidates)
-    return f"{method} needs an id when not exactly one call is pending; pending: {listed}"
+    return f"{method} needs the id of a pending call: {listed}"
 
 
 def _was_asked(engine: EngineEdits, id: str) -> bool:
-    for message in engine.shown_messages():
-        for part in message.parts:
-            if is_tool_part(part) and id in (part.tool_call_id, part.approval.id if part.approval else None):
-                return True
-    return engine.store_knows_grant(id)
+    """Tell whether this chat ever asked with this id, on the chain or on another branch."""
+    return (
+        _holds_call(engine.shown_messages(), id)
+        or engine.store_knows_grant(id)
+        or _holds_call(engine.tree.all_messages("assistant"), id)
+    )
+
+
+def _holds_call(messages: Iterable[UIMessage], id: str) -> bool:
+    return any(
+        id in (part.tool_call_id, part.approval.id if part.approval else None)
+        for message in messages
+        for part in message.parts
+        if is_tool_part(part)
+    )
 
 
 def _check_expiry(engine: EngineEdits, target: Pending, grant: GrantRow) -> None:
@@ -162,8 +175,8 @@ def expire(engine: EngineEdits, target: Pending, grant: GrantRow) -> None:
     with engine.write() as tx:
         if tx.move_grant(grant.id, {"pending"}, "expired", reason="expired") and line is not None:
             tx.add_audit(line)
-        tx.set_message(node_id, fold.message.to_wire())
-    engine.replace_message(node_id, fold.message)
+        content_id = tx.set_message(node_id, fold.message.to_wire())
+    engine.replace_message(node_id, fold.message, content_id)
 
 
 def _move_grant(engine: EngineEdits, tx: Any, held: HeldDecision, grant: GrantRow) -> bool:
@@ -191,8 +204,7 @@ def _hold(engine: EngineEdits, held: HeldDecision, row: InputRow, grant: GrantRo
             held.submission._settle(Outcome(status="skipped"))
         return
     kill_point("decision.after")
-    last = len(engine.pending()) == 1
-    if not last:
+    if any(p.tool_call_id != held.target.tool_call_id for p in engine.pending()):
         submission._settle(Outcome(status="applied"))
         held = replace(held, submission=None)
     engine.held_decisions[held.target.tool_call_id] = held
@@ -210,20 +222,20 @@ def _apply(engine: EngineEdits, held: HeldDecision, row: InputRow, grant: GrantR
     continuation: Input | None = None
     if complete and held.decision.continue_:
         continuation = engine.new_continuation(message.id, [submission], origin)
-    won = True
+    won, content_id = True, ""
     with engine.write() as tx:
         if grant is not None:
             won = _move_grant(engine, tx, held, grant)
         if won:
             tx.add_input(replace(row, state="done"))
-            tx.set_message(node_id, message.to_wire())
+            content_id = tx.set_message(node_id, message.to_wire())
             if continuation is not None:
                 tx.add_input(continuation.row)
     if not won:
         submission._settle(Outcome(status="skipped"))
         return
     kill_point("decision.after")
-    engine.replace_message(node_id, message)
+    engine.replace_message(node_id, message, content_id)
     submission._admitted = True
     if continuation is None:
         submission._settle(Outcome(status="applied"))

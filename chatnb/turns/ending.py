@@ -73,6 +73,11 @@ async def finish(run: TurnRun, verdict: Verdict) -> Outcome:
     engine = run.engine
     if run.closing:
         return _interrupt(run)
+    if run.lost is not None and run.is_written:
+        outcome = _hand_over(run, run.lost)
+        if outcome is not None:
+            return outcome
+        verdict = Verdict("error", TurnError("model", f"the attempt was broken off: {run.lost}", None, run.lost))
     if not run.is_written:
         return _never_began(run, verdict)
     try:
@@ -95,7 +100,7 @@ async def finish(run: TurnRun, verdict: Verdict) -> Outcome:
         _write_end(run, verdict)
     except StoreError as error:
         verdict = Verdict("error", TurnError.of("store", error))
-        engine.keep_unsaved(run)
+        engine.keep_unsaved(run, verdict)
     kill_point("turn.ended")
     run.live.close()
     engine.turn_ended(run, verdict)
@@ -252,10 +257,12 @@ def _write_end(run: TurnRun, verdict: Verdict) -> None:
     )
     with engine.write() as tx:
         engine.put_edit(tx, edit)
+        if run.state == "running":
+            move_turn(tx, run.turn_id, "running", "finishing")
         move_turn(
             tx,
             run.turn_id,
-            "finishing" if run.state == "finishing" else "starting",
+            "finishing" if run.state == "running" else run.state,
             verdict.status,
             finish_reason=finish_reason(run, verdict),
             error=error,
@@ -266,6 +273,11 @@ def _write_end(run: TurnRun, verdict: Verdict) -> None:
         )
         if run.input.stored:
             tx.move_input(run.input.row.id, {"taken"}, "done")
+        resumed = run.resumed
+        if resumed is not None and resumed.seal is not None:
+            resumed.seal(tx, verdict.status)
+        for id_ in resumed.inputs if resumed is not None else ():
+            tx.move_input(id_, {"waiting", "taken", "held"}, "done")
         for id_ in (*run.input.other_rows, *(i.row.id for i in run.steered)):
             tx.move_input(id_, {"waiting", "taken"}, "done")
         for row in engine.applied_decisions:
@@ -295,18 +307,47 @@ def _terminal(run: TurnRun, verdict: Verdict) -> JsonValue:
     }
 
 
-def _interrupt(run: TurnRun) -> Outcome:
-    """End the attempt because the chat is closed: flushed, `interrupted`, to be taken up at the next opening."""
-    engine = run.engine
-    error = TurnError("closed", "ChatClosedError: the chat was closed", None)
+def settle_interrupted(run: TurnRun) -> bool:
+    """Flush an attempt and mark its turn `interrupted`; False when it could not be written."""
     try:
         run.live.flush(durable=True)
         if run.is_written:
-            with engine.write() as tx:
+            with run.engine.write() as tx:
                 tx.move_turn(run.turn_id, {"starting", "running", "finishing"}, "interrupted")
     except StoreError as failure:
-        engine.log_failure("the chat could not be closed in order", failure)
-    run.live.close()
+        run.engine.log_failure("an attempt could not be ended in order", failure)
+        return False
+    finally:
+        run.live.close()
+    return True
+
+
+def _hand_over(run: TurnRun, cause: str) -> Outcome | None:
+    """End the attempt as interrupted and let recovery take the turn up; None when that is not possible."""
+    if not settle_interrupted(run) or not run.engine.hand_over(run, cause):
+        return None
+    return Outcome(status="stopped", turn=run.number)
+
+
+def write_late(run: TurnRun, verdict: Verdict) -> None:
+    """Write the end of a turn whose end could not be written.
+
+    Raises:
+        StoreError: It still can't be.
+    """
+    run.live.flush(durable=True)
+    if run.final is None:
+        run.captured = run.live.message
+        run.final = list(run.engine.tree.messages)
+        if run.live.has_content:
+            run.final = [m for m in run.final if m.id != run.live.message_id] + [run.live.message]
+    _write_end(run, verdict)
+
+
+def _interrupt(run: TurnRun) -> Outcome:
+    """End the attempt because the chat is closed: flushed, `interrupted`, to be taken up at the next opening."""
+    error = TurnError("closed", "ChatClosedError: the chat was closed", None)
+    settle_interrupted(run)
     return Outcome(status="stopped", error=error, turn=run.number, message=_response(run))
 
 

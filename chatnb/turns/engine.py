@@ -19,23 +19,21 @@ from ..history import has_something_to_answer
 from ..messages import UIMessage
 from .chat_actions import is_clear, run_chat_action
 from .engine_base import log
-from .engine_edits import EngineEdits
+from .engine_recovery import EngineRecovery
 from .failure import StageError
 from .hooks import Checkpoint, call_hook, is_async
 from .inputs import Input
 from .records import Outcome, TurnError, Update
+from .resumed import Offer, Resumed
 from .steering import accept_steering, is_steering, leftover_sends
 from .submission import Submission
 
 
-class ChatEngine(EngineEdits):
+class ChatEngine(EngineRecovery):
     """The engine of one chat."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        self.background: set[asyncio.Future[Any]] = set()
-        self.tasks: set[asyncio.Future[Any]] = set()
-        self._stop_next = False
         self._timer: asyncio.Future[Any] | None = None
 
     # --- taking in ----------------------------------------------------------------------------------------------
@@ -57,6 +55,7 @@ class ChatEngine(EngineEdits):
             input_.row = replace(input_.row, generation=self.generation + 1)
         kill_point("input.before")
         try:
+            self.save_unsaved()
             with self.write() as tx:
                 tx.add_input(input_.row)
                 if clears:
@@ -86,12 +85,15 @@ class ChatEngine(EngineEdits):
         for stale in [*self.queue.drop_older_than(self.generation), *self.steering]:
             self.skip(stale)
         self.steering.clear()
+        self.end_offer()
         if self.queue.running is not None:
             self.stop()
         self.set_state(is_recovering=False, is_tool_continuation=False)
 
     def skip(self, input_: Input, error: TurnError | None = None) -> None:
         """Settle an input that will not run."""
+        if input_.take_up is not None:
+            input_.take_up.drop("conversation_changed")
         try:
             with self.write() as tx:
                 for id_ in (*input_.other_rows, input_.row.id):
@@ -138,13 +140,20 @@ class ChatEngine(EngineEdits):
         finally:
             self.turn = None
             self.queue.release()
-            if self.status in ("submitted", "streaming"):
-                self.set_state(status="error" if outcome.status == "error" else "ready", error=outcome.error)
-            input_.settle(outcome)
+            if input_.is_handed_over:
+                input_.is_handed_over = False
+                self.set_state(status="submitted")
+            else:
+                self._settle(input_, outcome)
             self.publish(Update(kind="settled"))
             self.queue_leftover_sends()
             self.queue_changed()
             self.kick()
+
+    def _settle(self, input_: Input, outcome: Outcome) -> None:
+        if self.status in ("submitted", "streaming"):
+            self.set_state(status="error" if outcome.status == "error" else "ready", error=outcome.error)
+        input_.settle(outcome)
 
     def queue_leftover_sends(self) -> None:
         """Put the steering messages that no boundary took at the head of the line."""
@@ -153,20 +162,49 @@ class ChatEngine(EngineEdits):
             self.queue.put_first(left)
 
     async def _run(self, input_: Input) -> Outcome:
+        if input_.take_up is not None:
+            taken = await input_.take_up(input_)
+            return taken if isinstance(taken, Outcome) else await self._resume(input_, taken)
         kind = input_.kind
         self.set_state(error=None, status="ready" if self.status == "error" else self.status)
         if kind == "action":
             return await run_chat_action(self, input_)
         if kind == "save":
             return await self._run_save(input_)
+        if kind == "continue" and self.offer is not None:
+            return await self._accept(input_, self.offer)
         if kind in ("continue", "continuation"):
             return await self._run_continuation(input_)
         if kind == "regenerate":
             return await self._run_regenerate(input_)
+        if kind == "action-turn":
+            return await self.run_turn(input_, "action-turn", after_action=True)
         if kind == "send":
+            input_.superseded[:0] = await self.pass_over_offer(input_)
             incoming = tuple([await self._expanded(i.message) for i in (*input_.superseded, input_)])
             return await self.run_turn(input_, "submit-message", incoming=incoming)
         raise AssertionError(f"no way to run an input of kind {kind!r}")
+
+    async def _accept(self, input_: Input, offer: Offer) -> Outcome:
+        """Take up an offered turn for a person."""
+        taken = await offer.accept(input_)
+        if isinstance(taken, Outcome):
+            return self.finish_input(input_, taken)
+        if input_.client_data is None:
+            input_.client_data = taken.row.client_data
+        return await self._resume(input_, taken)
+
+    async def _resume(self, input_: Input, resumed: Resumed) -> Outcome:
+        """Run an interrupted turn that recovery has put back in line."""
+        return await self.run_turn(
+            input_,
+            "recovery",
+            resumed=resumed,
+            incoming=resumed.incoming,
+            continues=resumed.continues,
+            by_decision=input_.kind == "continuation",
+            regenerates=resumed.regenerates,
+        )
 
     async def _expanded(self, message: UIMessage) -> UIMessage:
         expand = self.definition.expand
@@ -176,6 +214,9 @@ class ChatEngine(EngineEdits):
         """Run one turn in the slot."""
         from .turn_run import TurnRun
 
+        if trigger != "recovery":
+            for held in await self.pass_over_offer(input_):
+                self.skip(held)
         run = TurnRun(self, input_, trigger, **options)
         if self._stop_next:
             run.stop.set()
@@ -241,6 +282,7 @@ class ChatEngine(EngineEdits):
         turn = self.turn
         if turn is None:
             self._stop_next = self.queue.running is not None
+            self.wake()
             return
         if turn.state == "finishing" or turn.stop.is_set():
             return
@@ -307,16 +349,6 @@ class ChatEngine(EngineEdits):
             tx.set_turn(self.turn.turn_id, stash=data)
         return True
 
-    def discard(self) -> None:
-        """End an offered, interrupted turn as stopped; its partial stays."""
-        offered = self.interruption
-        if offered is None:
-            return
-        with self.write() as tx:
-            tx.move_turn(offered.turn_id, {"interrupted"}, "stopped")
-        self.set_state(interruption=None)
-        self.wake()
-
     def is_stable(self) -> bool:
         """Nothing runs, waits or is due, and nothing waits for a person."""
         return self.queue.is_idle and not self.steering and not self.pending() and not self._is_offered()
@@ -342,44 +374,3 @@ class ChatEngine(EngineEdits):
         finally:
             if limit is not None:
                 limit.cancel()
-
-    def lease_lost(self, lost: LeaseLostError) -> None:
-        """Another kernel owns the chat: stop working and writing, and say so."""
-        if self.closed is not None:
-            return
-        self.closed = f"taken over: {lost}"
-        self._shut(TurnError.of("store", lost))
-
-    def _shut(self, error: TurnError) -> None:
-        for waiting in [*self.queue.drop_all(), *self.steering]:
-            waiting.settle(Outcome(status="skipped", error=error))
-        self.steering.clear()
-        if self.turn is not None:
-            self.turn.closing = True
-            self.turn.stop.set()
-        self.publish(Update(kind="closed"))
-        self.wake()
-
-    def die(self) -> None:
-        """Stop at once and write nothing more, as a killed process does; for tests."""
-        self.closed = "the process is gone"
-        self.dead = True
-        for task in tuple(self.tasks):
-            task.cancel()
-
-    async def close(self) -> None:
-        """Release the chat: a running turn is flushed and `interrupted`, waiting inputs stay in the store."""
-        if self.closed is not None:
-            return
-        self.closed = "the chat is closed; open it again with agent.chat(id)"
-        running = self.queue.running
-        self._shut(TurnError("closed", "ChatClosedError: the chat was closed"))
-        if running is not None:
-            limit = asyncio.ensure_future(asyncio.sleep(1.0))
-            ended = asyncio.ensure_future(running.submissions[0]._wait())
-            await asyncio.wait({limit, ended}, return_when=asyncio.FIRST_COMPLETED)
-            limit.cancel()
-        try:
-            self.store.release_chat(self.chat_id, self.token)
-        except StoreError as failure:
-            self.log_failure("the lease could not be released", failure)

@@ -16,6 +16,7 @@ from .._ports import Tracer
 from ..actions.ports import GrantRow, GrantState
 from ..errors import LeaseLostError
 from ..history import History, Node, Tree, TreeEdit
+from ..history.repair import normalise_message
 from ..messages import FoldChange, UIMessage, as_message, is_tool_part
 from ..models import Usage
 from ..store.port import OpenedChat, Store, WriteTx
@@ -25,6 +26,7 @@ from .books import TurnTx
 from .decisions import HeldDecision, list_pending
 from .definition import Definition
 from .history_backend import EngineHistory
+from .limits import fit_message
 from .records import CallView, ChatState, ChatStatus, Pending, TurnError, Update, Waiting
 from .usage import usage_from_json, usage_to_json
 from .wire import WireChunk
@@ -97,11 +99,15 @@ class EngineBase:
         self.closed: str | None = None
         self.dead = False
         self.calls: dict[str, CallView] = {}
+        self.cell_inserters: list[Callable[..., bool]] = []
+        self.restorable: Callable[[], tuple[Any, ...]] = tuple
         self.tool_phase: frozenset[str] = frozenset()
         self.steering: list[Input] = []
         self.held_decisions: dict[str, HeldDecision] = {}
         self.applied_decisions: list[str] = []
         self.unsaved: UIMessage | None = None
+        self.partial: UIMessage | None = None
+        """What an interrupted turn has made, until it is stored or goes on."""
         self.hook_listeners: list[Callable[[str, Any], None]] = []
         self._listeners: list[Callable[[Update], None]] = []
         self._waiters: list[asyncio.Future[None]] = []
@@ -127,7 +133,7 @@ class EngineBase:
                 log.warning("chat %s: a message can't be read; a placeholder stands in its place", self.chat_id)
                 found[node_id] = placeholder(node)
             else:
-                found[node_id] = as_message(wire)
+                found[node_id] = normalise_message(as_message(wire))
         return found
 
     # --- reading, from any thread -------------------------------------------------------------------------------
@@ -143,9 +149,12 @@ class EngineBase:
         """Return the chain with the message that is being written."""
         turn = self.turn
         chain = self.tree.messages
-        if turn is None or not turn.live.has_shown:
-            return chain if self.unsaved is None else (*chain, self.unsaved)
-        message = turn.live.message
+        if turn is not None and turn.live.has_shown:
+            message: UIMessage | None = turn.live.message
+        else:
+            message = self.partial or self.unsaved
+        if message is None:
+            return chain
         if chain and chain[-1].id == message.id:
             return (*chain[:-1], message)
         return (*chain, message)
@@ -205,6 +214,7 @@ class EngineBase:
             queue=self.waiting_lines(),
             usage=usage_to_json(self.total_usage),
             interruption=self.interruption,
+            restorable=self.restorable(),
             can_undo=any(m.role == "user" for m in self.tree.messages),
             can_redo=bool(self.redo),
             streaming_id=turn.live.message_id if turn is not None and turn.live.has_shown else None,
@@ -213,6 +223,7 @@ class EngineBase:
             calls=dict(self.calls),
             tool_phase=self.tool_phase,
             closed=self.closed,
+            unsaved=self.unsaved is not None,
         )
 
     def _branch_counts(self) -> Mapping[str, tuple[int, int]]:
@@ -242,7 +253,6 @@ class EngineBase:
 
     def history_changed(self) -> None:
         """The chain changed otherwise than by a chunk."""
-        self.unsaved = None
         self.publish(Update(kind="history"))
 
     def pending_changed(self) -> None:
@@ -264,6 +274,10 @@ class EngineBase:
                 changed = True
         if changed:
             self.publish(Update(kind="state"))
+
+    def state_changed(self) -> None:
+        """Something that views show of the chat changed outside it."""
+        self.publish(Update(kind="state"))
 
     def wake(self) -> None:
         """Let everybody look again who waits for the chat to be stable."""
@@ -290,12 +304,15 @@ class EngineBase:
         """
         if self.dead:
             raise LeaseLostError("the process is gone")
+        before = (self.redo, self.stored_head, dict(self.unstored))
         try:
             with self.store.write(self.chat_id, self.token, durable=durable) as tx:
                 wrapped = TurnTx(tx)
                 yield wrapped
-        except LeaseLostError as lost:
-            self.lease_lost(lost)
+        except BaseException as error:
+            self.redo, self.stored_head, self.unstored = before
+            if isinstance(error, LeaseLostError):
+                self.lease_lost(error)
             raise
         if wrapped.touched_grants:
             self._reload_grants()
@@ -320,18 +337,24 @@ class EngineBase:
             LeaseLostError: The head is not where it was left.
         """
         fresh = dict(self.unstored)
-        rows: list[tuple[NodeRow, JsonValue]] = [(row_of(node), message.to_wire()) for node, message in fresh.values()]
+        rows: list[tuple[NodeRow, JsonValue]] = [
+            (row_of(node), fit_message(message).to_wire()) for node, message in fresh.values()
+        ]
         for node, message in edit.nodes:
-            wire = message.to_wire() if message is not None and node.content_id == node.node_id else None
+            wire = fit_message(message).to_wire() if message is not None and node.content_id == node.node_id else None
             rows.append((row_of(node), wire))
         if rows:
             tx.add_nodes(rows)
         for node_id, message in edit.messages.items():
-            tx.set_message(node_id, message.to_wire())
+            edit.contents[node_id] = tx.set_message(node_id, fit_message(message).to_wire())
         if edit.shown:
             tx.set_shown(edit.shown)
         if edit.head != self.stored_head and not tx.move_head(self.stored_head, edit.head):
             raise LeaseLostError(f"the head of chat {self.chat_id!r} was moved by somebody else")
+        turn = self.turn
+        if turn is not None and turn.is_written and turn.final is None and edit.head != self.tree.head:
+            # The leaf that this turn answers has moved by an edit of its own: recovery looks for it there.
+            tx.set_turn(turn.turn_id, leaf_id=edit.head)
         if edit.head != self.tree.head or redo is not None:
             self.redo = list(redo or ())
             tx.set_chat(redo=tuple(self.redo))
@@ -375,9 +398,10 @@ class EngineBase:
         """Make a list the chain, at once."""
         self.apply_edit(self.tree.plan_list(list(messages), lambda: self.new_id("node")), stored=stored)
 
-    def replace_message(self, node_id: str, message: UIMessage) -> None:
-        """Take over a message that has been stored in place, and tell the views."""
-        self.tree.commit(TreeEdit(self.tree.head, self.tree.head, messages={node_id: message}))
+    def replace_message(self, node_id: str, message: UIMessage, content_id: str) -> None:
+        """Take over a message that has been stored in place, under a content id, and tell the views."""
+        head = self.tree.head
+        self.tree.commit(TreeEdit(head, head, messages={node_id: message}, contents={node_id: content_id}))
         self.history_changed()
         self.pending_changed()
 
@@ -399,6 +423,14 @@ class EngineBase:
         self.publish(Update(kind="chunk", message_id=message_id, change=change, chunk=chunk))
         if kind == "tool-approval-request":
             self.pending_changed()
+
+    def monotonic(self) -> float:
+        """Return seconds that only ever grow."""
+        return self.clock.monotonic()
+
+    def add_progress(self, gained: int) -> None:
+        """Take note of progress that has been stored."""
+        self.progress += gained
 
     def broken(self, error: Exception) -> None:
         """The chunk log can't be written: the turn ends."""

@@ -272,7 +272,7 @@ class EngineServices(EngineBase):
         self.last_body, self.last_client_tools = run.input.row.body, run.input.row.client_tools
         self.last_client_data, self.last_client_data_row = run.input.client_data, run.input.row.client_data
         self.calls.clear()
-        self.unsaved = None
+        self.partial = None
         self.set_state(
             status="submitted",
             error=None,
@@ -283,6 +283,7 @@ class EngineServices(EngineBase):
     def turn_ended(self, run: TurnRun, verdict: Verdict) -> None:
         """A turn is stored: the views see it ended, in one step."""
         self.turn = None
+        self.tidy_later()
         status = "error" if verdict.status == "error" else "ready"
         self.history_changed()
         error, self.compaction_error = verdict.error or self.compaction_error, None
@@ -301,9 +302,17 @@ class EngineServices(EngineBase):
         if continuation is not None:
             self.queue_continuation(continuation, kick=False)
 
-    def keep_unsaved(self, run: TurnRun) -> None:
-        """Go on showing a response that could not be stored."""
-        self.unsaved = run.live.message if run.live.has_content else None
+    def keep_unsaved(self, run: TurnRun, verdict: Verdict) -> None:
+        """Go on showing a response that could not be stored, and try again. The engine overrides this."""
+        raise NotImplementedError
+
+    def hand_over(self, run: TurnRun, cause: str) -> bool:
+        """Let recovery put an interrupted turn in line. The engine overrides this."""
+        raise NotImplementedError
+
+    def tidy_later(self) -> None:
+        """Forget the log of a turn that has just ended, in 10 minutes. The engine overrides this."""
+        raise NotImplementedError
 
     def hook_failed(self, failure: StageError) -> None:
         """`on_turn_complete` raised: the outcome stands, `chat.error` has it."""

@@ -8,7 +8,7 @@ import mimetypes
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import _json
 from .._ids import NewId
@@ -18,6 +18,9 @@ from ..messages import TextPart, UIMessage
 from ..store.records import InputRow
 from .records import Outcome, Waiting
 from .submission import Submission
+
+if TYPE_CHECKING:
+    from .resumed import TakeUp
 
 MAX_MESSAGE_BYTES = 16_000_000
 SHORT = 80
@@ -37,6 +40,8 @@ class Input:
         not_before: Monotonic time before which it must not start (debounce).
         superseded: Sends whose messages enter the history just before this one's.
         absorbed: Ids of the rows that were merged into this one.
+        take_up: Decides about the interrupted turn that this input stands for.
+        is_handed_over: Its turn was interrupted and is in line again: nobody is told yet.
         clears: It is the built-in `clear`: a later send does not overlap with it.
     """
 
@@ -51,6 +56,8 @@ class Input:
     absorbed: tuple[str, ...] = ()
     clears: bool = False
     stored: bool = True
+    take_up: TakeUp | None = None
+    is_handed_over: bool = False
 
     @property
     def kind(self) -> str:

@@ -11,14 +11,18 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
-from .._killpoint import kill_point
-from ..errors import ChatBusyError
+from .._killpoint import is_armed, kill_point
+from ..errors import ChatBusyError, StoreUnavailableError
 from ..messages import Fold, FoldChange, UIMessage, check_emittable
 from ..store.port import WriteTx
+from .limits import fit_chunk
 from .wire import WireChunk
 
 FLUSH_SECONDS = 0.05
 FLUSH_BYTES = 4096
+GONE_SECONDS = 30.0
+AGAIN_SECONDS = 1.0
+DELTA_SECONDS = 5.0
 CALL_ENDS = frozenset(
     {
         "tool-approval-request",
@@ -28,6 +32,38 @@ CALL_ENDS = frozenset(
         "tool-output-error",
     }
 )
+
+
+SETTLES = CALL_ENDS | {"abort", "error", "finish", "finish-step"}
+"""What is committed at once, never batched (W5)."""
+STARTS = frozenset({"reasoning-start", "text-start", "tool-input-available", "tool-input-start"})
+
+
+class Progress:
+    """Counts the progress of a turn: what it begins and settles, and its deltas once in 5 s (spec/recovery.md, 7)."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._last_delta: float | None = None
+        self.gained = 0
+
+    def note(self, chunk: WireChunk) -> None:
+        """Look at one chunk."""
+        kind = chunk["type"]
+        if kind in STARTS or (kind in CALL_ENDS and chunk.get("preliminary") is not True):
+            self.gained += kind != "tool-approval-request"
+        elif kind.endswith("-delta"):
+            now = self._monotonic()
+            if self._last_delta is None:
+                self._last_delta = now
+            elif now - self._last_delta >= DELTA_SECONDS:
+                self._last_delta = now
+                self.gained += 1
+
+    def take(self) -> int:
+        """Return what was gained since the last call."""
+        gained, self.gained = self.gained, 0
+        return gained
 
 
 class Surroundings(Protocol):
@@ -45,6 +81,16 @@ class Surroundings(Protocol):
     def broken(self, error: Exception) -> None:
         """The log can't be written; the turn has to end."""
 
+    def monotonic(self) -> float:
+        """Return seconds that only ever grow."""
+
+    @property
+    def progress(self) -> int:
+        """The chat's progress counter, as it is stored."""
+
+    def add_progress(self, gained: int) -> None:
+        """Take note of progress that has been stored."""
+
 
 class LiveMessage:
     """One message while its turn writes it.
@@ -55,6 +101,8 @@ class LiveMessage:
         message_id: The response's id, from its first chunk to the store.
         message: The message that is continued, or None.
         first_seq: Number of the first chunk in the log.
+        fold: What has rebuilt the log, for a turn that goes on.
+        is_step_open: Its log ends inside a step.
     """
 
     def __init__(
@@ -65,23 +113,29 @@ class LiveMessage:
         message: UIMessage | None = None,
         *,
         first_seq: int = 0,
-        started: bool = False,
+        fold: Fold | None = None,
+        is_step_open: bool = False,
     ) -> None:
         self._around = around
         self._turn_id = turn_id
         self.message_id = message_id
-        self._fold = Fold(message, id=message_id, strict=False)
+        self._fold = Fold(message, id=message_id, strict=False) if fold is None else fold
         self._lock = threading.Lock()
         self._seq = first_seq
         self._batch: list[WireChunk] = []
         self._batch_bytes = 0
         self._cancel_flush: Callable[[], None] | None = None
+        self._failing_since: float | None = None
         self._tx: WriteTx | None = None
         self._held: list[WireChunk | Callable[[UIMessage], UIMessage]] = []
-        self.is_started = started
-        self.is_step_open = False
+        # The log of a turn that goes on has its `start` already.
+        self.is_started = fold is not None and first_seq > 0
+        self.is_step_open = is_step_open
         self.is_closed = False
-        self.has_shown = False
+        self.has_shown = fold is not None
+        self.client_tools: frozenset[str] = frozenset()
+        self._progress = Progress(around.monotonic)
+        self._counts = True
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -143,21 +197,48 @@ class LiveMessage:
         with self._lock:
             self._fold = Fold(message, id=self.message_id, strict=False)
 
+    def restart(self, message: UIMessage) -> None:
+        """Go on with another message, in a log that begins anew inside the open step."""
+        self.replace(message)
+        self._seq = 0
+        self.is_started = False
+
     # --- the log ------------------------------------------------------------------------------------------------
 
     def _log(self, chunk: WireChunk) -> None:
-        self._batch.append(chunk)
+        self._batch.append(fit_chunk(chunk))
+        if self._counts:
+            self._progress.note(chunk)
         delta = chunk.get("delta") or chunk.get("inputTextDelta")
         self._batch_bytes += 64 + len(delta) if isinstance(delta, str) else 256
         kill_point("chunk.buffered")
-        if self._batch_bytes >= FLUSH_BYTES:
+        kind = chunk["type"]
+        if kind in SETTLES or (kind == "tool-input-available" and chunk["toolName"] in self.client_tools):
+            self._flush_quietly(durable=True)
+        elif self._batch_bytes >= FLUSH_BYTES:
             self._flush_quietly()
         elif self._cancel_flush is None:
             self._cancel_flush = self._around.schedule(FLUSH_SECONDS, self._flush_quietly)
+        if kind == "tool-input-delta":
+            self.pass_kill_point("tool.input")
 
-    def _flush_quietly(self) -> None:
-        try:
+    def pass_kill_point(self, name: str) -> None:
+        """Pass a kill point at which all that was said so far is in the log."""
+        if is_armed(name):
             self.flush()
+        kill_point(name)
+
+    def _flush_quietly(self, *, durable: bool = False) -> None:
+        try:
+            self.flush(durable=durable)
+            self._failing_since = None
+        except StoreUnavailableError as error:
+            now = self._around.monotonic()
+            self._failing_since = self._failing_since if self._failing_since is not None else now
+            if now - self._failing_since >= GONE_SECONDS:
+                self._around.broken(error)
+            else:
+                self._cancel_flush = self._around.schedule(AGAIN_SECONDS, self._flush_quietly)
         except Exception as error:  # noqa: BLE001 - whatever the store raises ends the turn
             self._around.broken(error)
 
@@ -177,9 +258,13 @@ class LiveMessage:
     def _put_batch(self, tx: WriteTx) -> int:
         if self._batch:
             tx.add_chunks(self._turn_id, self._seq, self._batch)
+            if self._progress.gained:
+                tx.set_chat(progress=self._around.progress + self._progress.gained)
         return len(self._batch)
 
     def _forget_batch(self, count: int) -> None:
+        if count:
+            self._around.add_progress(self._progress.take())
         self._seq += count
         self._batch = self._batch[count:]
         self._batch_bytes = 0
@@ -197,7 +282,11 @@ class LiveMessage:
             with self._around.write(durable=True) as tx:
                 self._tx = tx
                 yield tx
-                self._batch.extend(h for h in self._held if isinstance(h, dict) and h.get("transient") is not True)
+                for item in self._held:
+                    if isinstance(item, dict) and item.get("transient") is not True:
+                        self._batch.append(fit_chunk(item))
+                        if self._counts:
+                            self._progress.note(item)
                 count = self._put_batch(tx)
         except BaseException:
             self._batch, self._held = before, []
@@ -220,6 +309,29 @@ class LiveMessage:
             self.emit({"type": "text-end", "id": block})
         for block in self._fold.open_reasoning:
             self.emit({"type": "reasoning-end", "id": block})
+
+    def end_reasoning(self) -> None:
+        """End every open reasoning block."""
+        for block in self._fold.open_reasoning:
+            self.emit({"type": "reasoning-end", "id": block})
+
+    @property
+    def joinable_text(self) -> str | None:
+        """The id of the text block that the message ends in, if it is open."""
+        open_text = self._fold.open_text
+        parts = self.message.parts
+        if not open_text or not self.is_step_open or not parts or parts[-1].type != "text":
+            return None
+        return open_text[-1]
+
+    @contextmanager
+    def without_progress(self) -> Iterator[None]:
+        """Send chunks that are repairs and no work."""
+        self._counts = False
+        try:
+            yield
+        finally:
+            self._counts = True
 
     def end_step(self) -> None:
         """Send finish-step if a step is open."""

@@ -184,6 +184,7 @@ class ChatState:
     calls: Mapping[str, CallView] = field(default_factory=dict)
     tool_phase: frozenset[str] = frozenset()
     closed: str | None = None
+    unsaved: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

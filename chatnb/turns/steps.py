@@ -13,13 +13,16 @@ from .._killpoint import kill_point
 from .._ports import Span, Tracer
 from ..errors import ActionError, MessageError, ModelStreamError
 from ..messages import UIMessage, replace_parts, to_model_messages
-from ..models import ModelRequest, StepEnd, resolve_model, stream_step
+from ..models import ModelRequest, StepEnd, StepItem, resolve_model, stream_step
+from ..models.variables import with_variables
 from .compaction import compact_between_steps
 from .failure import StageError, Stopped
 from .io import Announced, CallsEnd
 from .offered import agent_specs
+from .retrieval import keep_settled, replayed, retrieve
 from .turn import EmittedChunk
 from .view import complete_view, injected_messages, with_child_texts, with_images
+from .watch import StallWatch
 from .wire import WireChunk
 
 if TYPE_CHECKING:
@@ -74,7 +77,14 @@ class Steps:
     async def chunks(self) -> AsyncIterator[WireChunk]:
         """Yield the chunks of all steps; those that have been sent already as `EmittedChunk`."""
         run = self._run
-        self._base = len(run.live.message.parts)
+        # A recovered attempt that goes on in an open text block says the whole open step with each request.
+        base = run.join_base
+        self._base = len(run.live.message.parts) if base is None else base
+        found = await retrieve(run, self._model, self._request()) if run.has_model_stash else None
+        kept = keep_settled(run) if found is not None else frozenset[str]()
+        join = run.take_join(is_replaced=found is not None)
+        if join is None:
+            self._base = len(run.live.message.parts)
         made = 0
         while True:
             run.step += 1
@@ -82,18 +92,20 @@ class Steps:
             request = self._request()
             run.requests.append(request)
             run.step_usages.append(None)
-            yield {"type": "start-step"}
+            if not run.live.is_step_open:
+                yield {"type": "start-step"}
             kill_point("model.before_call")
-            step = StepStream(run, {spec.name for spec in self._specs})
+            step = StepStream(run, {spec.name for spec in self._specs}, join=join, kept=kept)
             with span_beside(run.engine.tracer, f"step {run.step}"):
-                async for chunk in step.chunks(self._model, request):
+                async for chunk in step.chunks(self._model, request, found):
                     yield chunk
+            join = found = None
+            run.forget_model_stash()
             for chunk in step.unfinished():
                 yield chunk
             run.finish_reason = step.end.finish_reason
             run.step_usages[-1] = step.end.usage
             run.raise_if_stopped()
-            kill_point("tool.input")
             ended = await self._run_calls(step.announced)
             for sent in run.take_site_chunks():
                 yield EmittedChunk(sent)
@@ -133,6 +145,8 @@ class Steps:
             return CallsEnd()
         for call in announced:
             run.ensure_part(call)
+        # What is about to run is in the log before it runs: a read leaves no other trace.
+        run.live.flush()
         run.in_calls = True
         try:
             return await run.site.run_calls(run, announced)
@@ -164,13 +178,15 @@ class Steps:
     def _request(self) -> ModelRequest:
         run = self._run
         view = with_images(self._current_view(with_injected=True), self._images)
-        view = complete_view(view, getattr(self._model, "continuation", "user-message"))
+        continuation = getattr(self._model, "continuation", "user-message")
+        view = complete_view(view, continuation, has_note=run.has_tail_note)
+        variables = run.variables()
         return ModelRequest(
-            messages=tuple(view),
+            messages=tuple(with_variables(view, variables)),
             instructions=self._instructions,
             actions=self._specs,
             settings=self._settings,
-            variables=run.variables(),
+            variables=variables,
             chat_id=run.engine.chat_id,
             turn_number=run.number,
             step=run.step,
@@ -182,10 +198,15 @@ class Steps:
 class StepStream:
     """The model's chunks of one step, checked and completed."""
 
-    def __init__(self, run: TurnRun, known: set[str]) -> None:
+    def __init__(
+        self, run: TurnRun, known: set[str], *, join: str | None = None, kept: frozenset[str] = frozenset()
+    ) -> None:
         self._run = run
         self._known = known
-        self._text: dict[str, str] = {}
+        self._join = join
+        self._joined: str | None = None
+        self._kept = kept
+        self._text: dict[str, str] = {} if join is None else {join: "text-end"}
         self._begun: dict[str, str] = {}
         self._buffers: dict[str, list[str]] = {}
         self._ended = False
@@ -193,15 +214,23 @@ class StepStream:
         self.announced: list[Announced] = []
         self.called = False
 
-    async def chunks(self, model: Any, request: ModelRequest) -> AsyncIterator[WireChunk]:
-        """Yield the step's chunks.
+    async def chunks(
+        self, model: Any, request: ModelRequest, found: list[StepItem] | None = None
+    ) -> AsyncIterator[WireChunk]:
+        """Yield the step's chunks; of an answer that was retrieved, if there is one.
 
         Raises:
             StageError: The model failed, or yields what a model must not (stage `model`).
         """
-        stream = stream_step(model, request)
+        stream = stream_step(model, request, source=None if found is None else replayed(found))
+        watch = StallWatch(self._run, model)
         try:
-            async for item in stream:
+            while True:
+                watch.waits()
+                item = await anext(stream, _OVER)
+                watch.came(is_chunk=item is not None)
+                if item is _OVER:
+                    break
                 self._run.alive()
                 if item is None:
                     continue
@@ -212,17 +241,38 @@ class StepStream:
                     yield chunk
         except (StageError, Stopped, asyncio.CancelledError, GeneratorExit):
             raise
-        except MessageError as error:
+        except ModelStreamError as error:
+            if error.kind == "connection_lost" and watch.has_begun:
+                self._run.lose("connection_lost")
+                raise Stopped from error
             raise StageError("model", error) from error
         except Exception as error:
             raise StageError("model", error) from error
         finally:
+            watch.end()
             await _close(stream)
         if not self._ended:
             raise StageError("model", ModelStreamError("The model's stream has no end.", kind="incomplete"))
 
     def _admit(self, chunk: WireChunk) -> list[WireChunk]:
+        if self._join is not None and isinstance(chunk, dict):
+            joined = self._rejoined(chunk)
+            if joined is None:
+                return []
+            chunk = joined
+        if self._kept and isinstance(chunk, dict) and chunk.get("toolCallId") in self._kept:
+            return []
         return [self._titled(one) for one in self._checked(chunk)]
+
+    def _rejoined(self, chunk: WireChunk) -> WireChunk | None:
+        """Let the model's first text go on in the block that was open; its start is dropped."""
+        kind = chunk.get("type")
+        if kind == "text-start" and self._joined is None:
+            self._joined = chunk["id"]
+            return None
+        if kind in ("text-delta", "text-end") and chunk.get("id") == self._joined:
+            return {**chunk, "id": self._join}
+        return chunk
 
     def _titled(self, chunk: WireChunk) -> WireChunk:
         """Give a call the title that its action has for people."""
@@ -310,6 +360,10 @@ def span_beside(tracer: Tracer, name: str) -> Iterator[None]:
         raise
     finally:
         context.run(manager.__exit__, None, None, None)
+
+
+_OVER: Any = object()
+"""What stands for the end of a stream."""
 
 
 async def _close(stream: Any) -> None:

@@ -20,7 +20,7 @@ from ..errors import MessageValidationError, StoreError
 from ..messages import UIMessage
 from ..models import ModelRequest, Usage
 from ..store.port import WriteTx
-from ..store.records import Trigger, TurnRow
+from ..store.records import Trigger, TurnState
 from .answering import answer
 from .beginning import begin
 from .definition import Definition
@@ -32,6 +32,7 @@ from .io import Announced, CallSite, TurnIdentity
 from .live import LiveMessage
 from .moves import move_turn
 from .records import CallPhase, CallView, Outcome, TurnError, Update
+from .resumed import Resumed
 from .submission import Submission
 from .turn import Turn
 from .usage import usage_to_json
@@ -66,7 +67,7 @@ class TurnRun:
         regenerates: The message id a regenerate names.
         after_action: It follows a chat action: no second hydrate.
         new_user_messages: User messages that are on the chain already and new in this turn.
-        row: The row of a recovered turn.
+        resumed: The interrupted turn that goes on.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class TurnRun:
         regenerates: str | None = None,
         after_action: bool = False,
         new_user_messages: tuple[UIMessage, ...] = (),
-        row: TurnRow | None = None,
+        resumed: Resumed | None = None,
     ) -> None:
         self.engine = engine
         self.definition: Definition = engine.definition
@@ -91,8 +92,13 @@ class TurnRun:
         self.continues = continues
         self.by_decision = by_decision
         self.regenerates = regenerates
-        self.after_action = after_action
-        self.recovered = self.is_written = row is not None
+        self.after_action = after_action or (resumed is not None and resumed.trigger == "action-turn")
+        self.resumed = resumed
+        self.is_written = resumed is not None
+        self.lost: str | None = None
+        self._may_join = resumed is not None
+        row = resumed.row if resumed is not None else None
+        self.first_trigger: Trigger = row.trigger if row is not None else trigger
         self.turn_id = row.id if row else engine.new_id("turn")
         self.number = row.number if row else engine.next_number
         self.generation = input_.row.generation
@@ -103,7 +109,7 @@ class TurnRun:
         self.stop = asyncio.Event()
         self.closing = False
         self.broken: Exception | None = None
-        self.state = "starting"
+        self.state: TurnState = "starting"
         self.turn = Turn(self)
         self.view: list[dict[str, JsonValue]] = []
         self.instructions: str | None = None
@@ -121,13 +127,27 @@ class TurnRun:
         self.captured: UIMessage | None = None
         self.final: list[UIMessage] | None = None
         self.steered: list[Input] = []
+        self.has_model_stash = row is not None and row.model_stash is not None
+        self.has_tail_note = False
         self._site: CallSite | None = None
         self._site_chunks: list[WireChunk] = []
         self._site_sent: set[tuple[str, str]] = set()
         self._sent: list[WireChunk] = []
         message = engine.tree.message(continues) if continues is not None else None
-        message_id = message.id if message is not None else engine.new_id("msg")
-        self.live = LiveMessage(engine, self.turn_id, message_id, message)
+        known = row.assistant_id if row is not None else None
+        message_id = message.id if message is not None else known or engine.new_id("msg")
+        if resumed is not None and resumed.fold is not None:
+            self.live = LiveMessage(
+                engine,
+                self.turn_id,
+                message_id,
+                first_seq=resumed.next_seq,
+                fold=resumed.fold,
+                is_step_open=resumed.is_step_open,
+            )
+        else:
+            self.live = LiveMessage(engine, self.turn_id, message_id, message)
+        self.live.client_tools = self.client_tool_names
         self.node_id = continues if continues is not None else engine.new_id("node")
         """The response's node, set aside before it is stored, so that a compaction can name it."""
         self.identity = TurnIdentity(
@@ -150,7 +170,12 @@ class TurnRun:
         with self.engine.tracer.span(
             f"chat turn {self.number}", **{"chat.id": self.engine.chat_id, "chat.trigger": self.trigger}
         ) as span:
-            verdict = await self._work()
+            beside = self._beside()
+            try:
+                verdict = await self._work()
+            finally:
+                if beside is not None:
+                    beside.cancel()
             outcome = await finish(self, verdict)
             span.set("chat.status", outcome.status)
             for name, value in usage_to_json(outcome.usage or Usage()).items():
@@ -158,6 +183,18 @@ class TurnRun:
             if outcome.error is not None:
                 span.fail(outcome.error.message)
         return outcome
+
+    def _beside(self) -> asyncio.Task[None] | None:
+        if self.resumed is None or self.resumed.beside is None:
+            return None
+        watch = self.resumed.beside
+        return self.engine.start(watch(self.lose), f"watch beside {self.turn_id}")
+
+    def lose(self, cause: str) -> None:
+        """Break the attempt off: recovery decides whether the turn goes on."""
+        if not self.stop.is_set():
+            self.lost = cause
+            self.stop.set()
 
     async def _work(self) -> Verdict:
         try:
@@ -206,6 +243,29 @@ class TurnRun:
     def alive(self) -> None:
         """Take note of a sign of life of the model."""
         self.engine.note_sign_of_life()
+
+    @property
+    def join_base(self) -> int | None:
+        """Where the open step begins, if the attempt goes on inside its open text block."""
+        if not self._may_join or self.live.joinable_text is None:
+            return None
+        return max(i for i, part in enumerate(self.live.message.parts) if part.type == "step-start")
+
+    def take_join(self, *, is_replaced: bool = False) -> str | None:
+        """Return the open text block that the model goes on in; else end what the log left open. Once.
+
+        Args:
+            is_replaced: A retrieved answer takes the place of what the open step has said.
+        """
+        if not self._may_join or is_replaced:
+            self._may_join = False
+            return None
+        block = self.live.joinable_text
+        self._may_join = False
+        if block is None:
+            self.live.end_blocks()
+            self.live.end_step()
+        return block
 
     def ensure_part(self, call: Announced) -> None:
         """Make sure that the message holds a call which is about to run, even if `run` has not passed it on."""
@@ -278,6 +338,14 @@ class TurnRun:
         """Keep what a model wants to find again after a crash."""
         with self.engine.write() as tx:
             tx.set_turn(self.turn_id, model_stash=data)
+        self.has_model_stash = data is not None
+
+    def forget_model_stash(self) -> None:
+        """The step is whole: what the model has kept is of no use any more."""
+        if self.has_model_stash:
+            self.has_model_stash = False
+            with self.engine.write(durable=False) as tx:
+                tx.set_turn(self.turn_id, model_stash=None)
 
     # --- TurnIO -------------------------------------------------------------------------------------------------
 

@@ -7,24 +7,31 @@ from typing import Any
 
 from .._json import JsonValue
 from ..actions.children import child_text
+from .kernel_notes import note_item, note_message
 
 GO_ON = (
     "Your reply was interrupted. Go on exactly where it stopped. Repeat nothing and do not mention the interruption."
 )
 
 
-def complete_view(view: list[dict[str, JsonValue]], continuation: str) -> list[dict[str, JsonValue]]:
+def complete_view(
+    view: list[dict[str, JsonValue]], continuation: str, *, has_note: bool = False
+) -> list[dict[str, JsonValue]]:
     """Make a request that would end on the assistant acceptable to the model.
 
     Args:
         view: Model messages.
         continuation: `"prefill"`: the partial answer stays last, trailing white space cut. Else an ephemeral user
             message asks to go on; it is in no history.
+        has_note: The kernel was restarted since, and nothing else says so.
     """
     if not view or view[-1]["role"] != "assistant":
-        return view
+        return [*view, note_message()] if has_note else view
     if continuation != "prefill":
-        return [*view, {"role": "user", "content": [{"type": "text", "text": GO_ON}]}]
+        notes = [note_item()] if has_note else []
+        return [*view, {"role": "user", "content": [*notes, {"type": "text", "text": GO_ON}]}]
+    if has_note:
+        view = [*view[:-1], note_message(), view[-1]]
     last = dict(view[-1])
     content = [dict(item) for item in last["content"]]
     while content and content[-1].get("type") == "text":

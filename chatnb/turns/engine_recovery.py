@@ -1,0 +1,253 @@
+"""The part of the engine that lives through trouble: interrupted turns, offers, writes that failed, old logs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..errors import LeaseLostError, StoreError
+from .ending import Verdict, settle_interrupted, write_late
+from .engine_edits import EngineEdits
+from .inputs import Input
+from .records import Outcome, TurnError, Update
+from .resumed import Offer
+
+if TYPE_CHECKING:
+    from .turn_run import TurnRun
+
+RETRY_SECONDS = 5.0
+KEEP_CHUNKS_SECONDS = 600.0
+CLOSE_SECONDS = 0.8
+DEFERRED_SECONDS = 5.0
+
+
+class EngineRecovery(EngineEdits):
+    """What an engine does about interruptions, beside what `recovery/` decides."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.offer: Offer | None = None
+        self.on_interrupted: Callable[[Input, str, str], bool] | None = None
+        self.background: set[asyncio.Future[Any]] = set()
+        self.tasks: set[asyncio.Future[Any]] = set()
+        self._stop_next = False
+        self._unsaved_run: tuple[TurnRun, Verdict] | None = None
+
+    def start(self, work: Any, name: str) -> asyncio.Task[Any]:
+        """Start a task that ends with the engine."""
+        task: asyncio.Task[Any] = self.runtime.spawn(work, name=f"{name} of {self.chat_id}")
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        return task
+
+    # --- interrupted turns --------------------------------------------------------------------------------------
+
+    @property
+    def stop_wanted(self) -> bool:
+        """A stop was asked for while the slot is taken and no turn runs in it yet."""
+        return self._stop_next
+
+    async def pause(self, seconds: float) -> None:
+        """Wait; a stop or the end of the chat ends the wait."""
+        limit = asyncio.ensure_future(self.clock.sleep(seconds))
+        try:
+            while not limit.done() and not self._stop_next and self.closed is None:
+                changed = asyncio.ensure_future(self.changed())
+                await asyncio.wait({limit, changed}, return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
+        finally:
+            limit.cancel()
+
+    def hand_over(self, run: TurnRun, cause: str) -> bool:
+        """Let recovery put an interrupted turn in line; its input stays unanswered until then."""
+        if self.on_interrupted is None or not self.on_interrupted(run.input, run.turn_id, cause):
+            return False
+        run.input.is_handed_over = True
+        return True
+
+    async def pass_over_offer(self, input_: Input) -> list[Input]:
+        """End an offered turn because the conversation goes on without it; return the held sends."""
+        offer = self.offer
+        if offer is None:
+            return []
+        offer.end("conversation_changed")
+        await offer.tell(input_)
+        return offer.give_up()
+
+    def discard(self) -> None:
+        """End an offered, interrupted turn as stopped; its partial stays. What was held runs."""
+        offer = self.offer
+        if offer is None:
+            if self.interruption is not None:
+                self.set_state(interruption=None)
+            return
+        offer.end("discarded")
+        row = self.new_row("recovery", {})
+        teller = Input(row, [], origin="recovery", stored=False, take_up=_Tell(offer))
+        self.queue.put_first(teller)
+        offer.release()
+        self.kick()
+
+    def skip(self, input_: Input, error: TurnError | None = None) -> None:
+        """Settle an input that will not run. The engine overrides this."""
+        raise NotImplementedError
+
+    def end_offer(self) -> None:
+        """End an offered turn because the conversation was cleared; what was held ends with it."""
+        offer = self.offer
+        if offer is not None:
+            offer.end("conversation_changed")
+            for held in offer.give_up():
+                self.skip(held)
+
+    # --- the end ------------------------------------------------------------------------------------------------
+
+    def lease_lost(self, lost: LeaseLostError) -> None:
+        """Another kernel owns the chat: stop working and writing, and say so."""
+        if self.closed is not None:
+            return
+        self.closed = f"taken over: {lost}"
+        self._shut(TurnError.of("store", lost))
+
+    def _shut(self, error: TurnError) -> None:
+        for waiting in [*self.queue.drop_all(), *self.steering]:
+            waiting.settle(Outcome(status="skipped", error=error))
+        self.steering.clear()
+        if self.turn is not None:
+            self.turn.closing = True
+            self.turn.stop.set()
+        self.publish(Update(kind="closed"))
+        self.wake()
+
+    def die(self) -> None:
+        """Stop at once and write nothing more, as a killed process does; for tests."""
+        self.closed = "the process is gone"
+        self.dead = True
+        for task in tuple(self.tasks):
+            task.cancel()
+
+    async def close(self) -> None:
+        """Release the chat: a running turn is flushed and `interrupted`, waiting inputs stay in the store.
+
+        Takes at most 1 s; deferred work has 5 s more.
+        """
+        if self.closed is not None:
+            return
+        self.closed = "the chat is closed; open it again with agent.chat(id)"
+        running, error = self.queue.running, TurnError("closed", "ChatClosedError: the chat was closed")
+        self._shut(error)
+        if running is not None:
+            await self._wait_for_slot(CLOSE_SECONDS)
+            if self.queue.running is running:
+                self._abandon(running, error)
+        try:
+            self.store.release_chat(self.chat_id, self.token)
+        except StoreError as failure:
+            self.log_failure("the lease could not be released", failure)
+        for task in tuple(self.tasks):
+            task.cancel()
+        if self.background:
+            self.runtime.spawn(self._end_background(), name=f"end of {self.chat_id}")
+
+    async def _wait_for_slot(self, seconds: float) -> None:
+        limit = asyncio.ensure_future(asyncio.sleep(seconds))
+        try:
+            while self.queue.running is not None and not limit.done():
+                changed = asyncio.ensure_future(self.changed())
+                await asyncio.wait({limit, changed}, return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
+        finally:
+            limit.cancel()
+
+    def _abandon(self, running: Input, error: TurnError) -> None:
+        """Leave a turn that does not end behind: what it has made so far is kept."""
+        turn = self.turn
+        if turn is not None:
+            settle_interrupted(turn)
+        outcome = Outcome(status="stopped", error=error, turn=turn.number if turn is not None else None)
+        running.settle(outcome)
+
+    async def _end_background(self) -> None:
+        limit = asyncio.ensure_future(asyncio.sleep(DEFERRED_SECONDS))
+        waiting = set(self.background)
+        while waiting and not limit.done():
+            await asyncio.wait({*waiting, limit}, return_when=asyncio.FIRST_COMPLETED)
+            waiting = {work for work in waiting if not work.done()}
+        limit.cancel()
+        for work in waiting:
+            work.cancel()
+
+    # --- writes that failed -------------------------------------------------------------------------------------
+
+    def keep_unsaved(self, run: TurnRun, verdict: Verdict) -> None:
+        """Go on showing a response that could not be stored, and try again every 5 s."""
+        self.unsaved = run.live.message if run.live.has_content else None
+        if self.closed is None:
+            self._unsaved_run = (run, verdict)
+            self.start(self._save_later(), "unsaved turn")
+
+    async def _save_later(self) -> None:
+        while self._unsaved_run is not None and self.closed is None:
+            await self.clock.sleep(RETRY_SECONDS)
+            try:
+                self.save_unsaved()
+            except StoreError:
+                continue
+
+    def save_unsaved(self) -> None:
+        """Write the end of a turn that could not be written.
+
+        Raises:
+            StoreError: It still can't be.
+        """
+        if self._unsaved_run is None:
+            return
+        run, verdict = self._unsaved_run
+        write_late(run, verdict)
+        self._unsaved_run = None
+        self.unsaved = None
+        self.history_changed()
+        self.set_state(status=self.status)
+
+    def store_lost(self, error: StoreError) -> None:
+        """The store is gone: cancel the turn; the chat stays readable in memory."""
+        self.broken(error)
+        if self.error is None or type(self.error.cause) is not type(error):
+            self.set_state(error=TurnError.of("store", error))
+
+    # --- old logs -----------------------------------------------------------------------------------------------
+
+    def tidy(self) -> None:
+        """Forget the chunk logs of ended turns; called at the opening and 10 minutes after a turn's end."""
+        if self.closed is not None or self.dead:
+            return
+        try:
+            with self.write(durable=False) as tx:
+                tx.drop_ended_chunks()
+        except StoreError as failure:
+            self.log_failure("old chunk logs could not be dropped", failure)
+
+    def tidy_later(self) -> None:
+        """Forget the log of a turn that has just ended, in 10 minutes."""
+
+        async def wait() -> None:
+            await self.clock.sleep(KEEP_CHUNKS_SECONDS)
+            self.tidy()
+
+        self.start(wait(), "tidying")
+
+
+class _Tell:
+    """Calls `on_turn_complete` for a turn that a person discarded."""
+
+    def __init__(self, offer: Offer) -> None:
+        self._offer = offer
+
+    def drop(self, reason: str) -> None:
+        """Nothing has to be ended."""
+
+    async def __call__(self, input_: Input) -> Outcome:
+        """Call it."""
+        await self._offer.tell(input_)
+        return Outcome(status="applied")
