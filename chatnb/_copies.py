@@ -16,6 +16,7 @@ from .actions.audit import CallPlace
 from .actions.prepare import prepare
 from .errors import ActionError, ChatExistsError, ExportError, UnknownMessageError
 from .export import FORMATS, ChatRecord, export_chat, parse_json
+from .export.redaction import credentials_of, make_redact
 from .history import Node, TreeEdit, settle_open_calls
 from .messages import UIMessage, as_message, is_tool_part
 from .store import Owner, open_store
@@ -55,7 +56,8 @@ def export(chat: Chat, format: str, path: str | os.PathLike[str] | None, *, bran
     if format not in FORMATS:
         raise ExportError(f"there is no export format {format!r}; the formats are {', '.join(FORMATS)}")
     record = chat._runtime.call(lambda: record_of(chat, branches=branches))
-    text = export_chat(record, format)
+    redact = make_redact(credentials_of(chat.agent.model))
+    text = export_chat(record, format, redact=redact)
     if path is not None:
         write_atomically(Path(path), text)
     return text
