@@ -126,6 +126,7 @@ class FakeEngine:
         self.tool_phase: frozenset[str] = frozenset()
         self.definition = SimpleNamespace(name="agent", catalog=Catalog(), model=SimpleNamespace(name="scripted"))
         self.tree: list[str] = []
+        self.cell_inserters: list[Callable[..., bool]] = []
 
     def subscribe(self, listener: Callable[[Update], None]) -> Callable[[], None]:
         self.listeners.append(listener)
