@@ -172,10 +172,12 @@ class Composition:
                 environment,
                 continues=run.cut_off_turns(),
                 check_age=run.trigger == "continuation" and not run.by_decision,
+                asks_held=run.input.origin == "http",
             )
 
         return {
             "make_site": make_site,
+            "offer": lambda actions: chat._notebook.offered(actions),
             "variables": lambda run: chat._notebook.listing(run.definition.catalog),
             "expand": lambda message: chat._notebook.expand(message, chat.id),
             "convert_data": convert_mention,

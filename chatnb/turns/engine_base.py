@@ -99,6 +99,7 @@ class EngineBase:
         self.closed: str | None = None
         self.dead = False
         self.calls: dict[str, CallView] = {}
+        self.message_usage: dict[str, Usage] | None = None
         self.cell_inserters: list[Callable[..., bool]] = []
         self.restorable: Callable[[], tuple[Any, ...]] = tuple
         self.tool_phase: frozenset[str] = frozenset()
@@ -212,7 +213,7 @@ class EngineBase:
             error=self.error,
             pending=self.pending(),
             queue=self.waiting_lines(),
-            usage=usage_to_json(self.total_usage),
+            usage={"total": usage_to_json(self.total_usage), "messages": self._usage_by_message()},
             interruption=self.interruption,
             restorable=self.restorable(),
             can_undo=any(m.role == "user" for m in self.tree.messages),
@@ -225,6 +226,20 @@ class EngineBase:
             closed=self.closed,
             unsaved=self.unsaved is not None,
         )
+
+    def _usage_by_message(self) -> dict[str, JsonValue]:
+        """Return what each answer has used, all turns that wrote it together."""
+        if self.message_usage is None:
+            self.message_usage = {}
+            for row in self.store.load_turns(self.chat_id):
+                if row.assistant_id is not None and row.usage is not None:
+                    self.note_message_usage(row.assistant_id, usage_from_json(row.usage))
+        return {id_: usage_to_json(usage) for id_, usage in self.message_usage.items()}
+
+    def note_message_usage(self, message_id: str, usage: Usage) -> None:
+        """Add what a turn has used to the message that it wrote."""
+        if self.message_usage is not None:
+            self.message_usage[message_id] = self.message_usage.get(message_id, Usage()) + usage
 
     def _branch_counts(self) -> Mapping[str, tuple[int, int]]:
         if self._branches[0] != self.tree.revision:

@@ -296,6 +296,7 @@ class EngineServices(EngineBase):
     def end_written(self, run: TurnRun, usage: Usage, continuation: Input | None) -> None:
         """The last write of a turn has been committed."""
         self.previous_usage = usage
+        self.note_message_usage(run.live.message_id, usage)
         self.total_usage = self.total_usage + usage
         used = {placed.n for placed in run.injected} if run.requests else set()
         self.injected = [row for row in self.injected if row.n not in used]
