@@ -31,13 +31,15 @@ CORS_HEADERS = "content-type, authorization, x-chatnb-ui, user-agent"
 
 
 class Endpoint:
-    """A handler as an ASGI application: its exceptions become answers, other verbs a 405.
+    """A handler as an ASGI application: its exceptions become answers, other verbs a 405; credentials are taken out.
 
     Args:
-        handlers: By verb; `"*"` takes all.
+        site: The site.
+        handlers: By verb; `ANY` takes all.
     """
 
-    def __init__(self, **handlers: Handler) -> None:
+    def __init__(self, site: HttpSite, **handlers: Handler) -> None:
+        self._redact = site.redact
         self._any = handlers.pop("ANY", None)
         self._handlers = handlers
 
@@ -52,6 +54,8 @@ class Endpoint:
             answer = await handler(request)
         except Exception as error:  # noqa: BLE001 - whatever a request meets is answered, never shown
             answer = problem_of(error).response()
+        if self._redact is not None and isinstance(answer, CompactJson):
+            answer = answer.redacted(self._redact)
         await answer(scope, receive, send)
 
 
@@ -129,17 +133,17 @@ def make_app(agent: Agent, options: HttpOptions) -> Starlette:
         return CompactJson(describe(agent, actions))
 
     routes: list[Any] = [
-        Route("/ui-capability", Endpoint(GET=capability)),
-        Route("/openapi.json", Endpoint(GET=openapi)),
-        *(Route(path, Endpoint(ANY=ActionRoute(site, verbs))) for path, verbs in actions.items()),
-        Route("/api/chat", Endpoint(POST=chats.send)),
-        Route("/api/chats", Endpoint(GET=chats.list_chats)),
-        Route("/api/chat/{id}", Endpoint(GET=chats.read)),
-        Route("/api/chat/{id}/messages", Endpoint(GET=chats.read)),
-        Route("/api/chat/{id}/stream", Endpoint(GET=chats.resume)),
-        Route("/api/chat/{id}/actions", Endpoint(POST=chats.act)),
-        Route("/api/chat/{id}/stop", Endpoint(POST=chats.stop)),
-        Route("/api/chat/{id}/events", Endpoint(GET=events.chat_events)),
+        Route("/ui-capability", Endpoint(site, GET=capability)),
+        Route("/openapi.json", Endpoint(site, GET=openapi)),
+        *(Route(path, Endpoint(site, ANY=ActionRoute(site, verbs))) for path, verbs in actions.items()),
+        Route("/api/chat", Endpoint(site, POST=chats.send)),
+        Route("/api/chats", Endpoint(site, GET=chats.list_chats)),
+        Route("/api/chat/{id}", Endpoint(site, GET=chats.read)),
+        Route("/api/chat/{id}/messages", Endpoint(site, GET=chats.read)),
+        Route("/api/chat/{id}/stream", Endpoint(site, GET=chats.resume)),
+        Route("/api/chat/{id}/actions", Endpoint(site, POST=chats.act)),
+        Route("/api/chat/{id}/stop", Endpoint(site, POST=chats.stop)),
+        Route("/api/chat/{id}/events", Endpoint(site, GET=events.chat_events)),
     ]
 
     @asynccontextmanager

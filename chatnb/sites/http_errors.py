@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from starlette.responses import JSONResponse, Response
@@ -84,6 +85,15 @@ class CompactJson(JSONResponse):
     def render(self, content: Any) -> bytes:
         """Return compact JSON; lone surrogates become U+FFFD."""
         return dumps(content).encode("utf-8", "surrogatepass").decode("utf-8", "replace").encode()
+
+    def redacted(self, redact: Callable[[str], str]) -> Response:
+        """Return the answer without credentials."""
+        text = self.body.decode() if isinstance(self.body, bytes) else bytes(self.body).decode()
+        clean = redact(text)
+        if clean == text:
+            return self
+        headers = {name: value for name, value in self.headers.items() if name != "content-length"}
+        return Response(clean, self.status_code, headers)
 
 
 def answer_error(
