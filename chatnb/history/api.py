@@ -67,7 +67,7 @@ class History:
             MessageValidationError: A message is not valid; nothing changed.
             ChatBusyError: From a cell, while the chat works.
         """
-        wanted = [checked_message(m) for m in messages]
+        wanted = checked_messages(messages)
         self._backend.edit_chain(lambda chain: list(wanted))
 
     def remove(self, id: str) -> None:
@@ -83,7 +83,7 @@ class History:
         """Keep the chain up to and including the message with this id. An unknown id changes nothing."""
 
         def edit(chain: Sequence[UIMessage]) -> list[UIMessage] | None:
-            index = next((i for i, m in enumerate(chain) if m.id == id), None)
+            index = _find(chain, id)
             return list(chain[: index + 1]) if index is not None and index + 1 < len(chain) else None
 
         self._backend.edit_chain(edit)
@@ -93,7 +93,8 @@ class History:
         new = checked_message(message)
 
         def edit(chain: Sequence[UIMessage]) -> list[UIMessage] | None:
-            return [new if m.id == id else m for m in chain] if any(m.id == id for m in chain) else None
+            index = _find(chain, id)
+            return None if index is None else [*chain[:index], new, *chain[index + 1 :]]
 
         self._backend.edit_chain(edit)
 
@@ -136,6 +137,23 @@ class History:
 
     def __repr__(self) -> str:
         return f"History({len(self)} messages)"
+
+
+def _find(chain: Sequence[UIMessage], id: str) -> int | None:
+    """Return the place of a message; looked for from the end, where edits are."""
+    return next((i for i in range(len(chain) - 1, -1, -1) if chain[i].id == id), None)
+
+
+def checked_messages(messages: Iterable[UIMessage | dict[str, Any]]) -> list[UIMessage]:
+    """Return messages from messages or their wire dicts; a long list of messages costs no more than a glance.
+
+    Raises:
+        MessageValidationError: A dict is no valid message.
+    """
+    wanted: list[Any] = list(messages)
+    if set(map(type, wanted)) - {UIMessage}:
+        wanted = [m if type(m) is UIMessage else checked_message(m) for m in wanted]
+    return wanted
 
 
 def checked_message(value: UIMessage | dict[str, Any]) -> UIMessage:

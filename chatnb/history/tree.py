@@ -188,7 +188,7 @@ class Tree:
 
     def on_chain(self, message_id: str) -> str | None:
         """Return the chain's node with a message id, or None."""
-        for node_id in self.chain:
+        for node_id in reversed(self.chain):
             if self._nodes[node_id].message_id == message_id:
                 return node_id
         return None
@@ -254,7 +254,7 @@ class Tree:
         """
         edit = TreeEdit(self.head, None, messages=dict(in_place or {}))
         chain = self.chain
-        position = self._same_prefix(messages) if not edit.messages else 0
+        position = self._same_prefix(messages)
         parent = chain[position - 1] if position else None
         first = max(position - 1, 0)
         path = list(chain[first:position])
@@ -364,13 +364,6 @@ class Tree:
     def commit(self, edit: TreeEdit) -> None:
         """Apply a stored edit."""
         self.revision += 1
-        grown = (
-            edit.nodes
-            and self._chain is not None
-            and not edit.messages
-            and edit.nodes[0][0].parent == self.head
-            and edit.head == edit.nodes[-1][0].node_id
-        )
         for node, message in edit.nodes:
             self._add(node)
             if message is not None:
@@ -380,13 +373,35 @@ class Tree:
             self._nodes[node_id] = replace(self._nodes[node_id], content_id=content_id)
         for parent, child in edit.shown.items():
             self._nodes[parent] = replace(self._nodes[parent], shown_child=child)
-        if grown and self._chain is not None:
-            self._chain += tuple(node.node_id for node, _ in edit.nodes)
-            if self._chain_messages is not None:
-                self._chain_messages += tuple(self._messages[node.node_id] for node, _ in edit.nodes)
-        elif edit.messages or edit.head != self.head:
-            self._chain = self._chain_messages = None
+        if edit.nodes or edit.messages or edit.head != self.head:
+            self._move_chain(edit)
         self.head = edit.head
+
+    def _move_chain(self, edit: TreeEdit) -> None:
+        """Carry the cached chain over to the edited one where they share its beginning; else forget it."""
+        base = edit.nodes[0][0].parent if edit.nodes else edit.head
+        fresh = tuple(node.node_id for node, _ in edit.nodes)
+        place = self._place(base)
+        if place is None or self._chain is None or edit.head != (fresh[-1] if fresh else base):
+            self._chain = self._chain_messages = None
+            return
+        chain = self._chain[: place + 1] + fresh
+        self._chain = chain
+        if self._chain_messages is None:
+            return
+        messages = self._chain_messages[: place + 1] + tuple(self._messages[node_id] for node_id in fresh)
+        for node_id, message in edit.messages.items():
+            changed = self._place(node_id)
+            if changed is not None:
+                messages = (*messages[:changed], message, *messages[changed + 1 :])
+        self._chain_messages = messages
+
+    def _place(self, node_id: str | None) -> int | None:
+        """Return where a node stands in the cached chain, looked for from its end; -1 for the place before all."""
+        if node_id is None:
+            return -1
+        chain = self._chain or ()
+        return next((i for i in range(len(chain) - 1, -1, -1) if chain[i] == node_id), None)
 
     def to_json(self) -> JsonValue:
         """Return the tree for an export with branches: nodes in order of making, and the head."""

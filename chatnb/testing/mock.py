@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import weakref
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -69,14 +70,29 @@ class RecordingTracer:
 
 
 class CountingIds:
-    """Ids that count: `msg-1`, `call-1`."""
+    """Ids that count: `msg-1`, `call-1`.
 
-    def __init__(self) -> None:
+    Args:
+        start: What was counted before.
+    """
+
+    def __init__(self, start: int = 0) -> None:
+        self._start = start
         self._counts: dict[str, int] = {}
 
     def __call__(self, kind: Kind) -> str:
-        self._counts[kind] = self._counts.get(kind, 0) + 1
+        self._counts[kind] = self._counts.get(kind, self._start) + 1
         return f"{kind}-{self._counts[kind]}"
+
+
+_counting: weakref.WeakKeyDictionary[Store, CountingIds] = weakref.WeakKeyDictionary()
+
+
+def ids_for(store: Store) -> CountingIds:
+    """Return the ids of a store: all chats of a store count on, and begin above what a former process has left."""
+    if store not in _counting:
+        _counting[store] = CountingIds(sum(1000 * store.next_arrival(chat.id) for chat in store.list_chats()))
+    return _counting[store]
 
 
 class WatchedModel:
@@ -220,7 +236,8 @@ async def mock_chat(
     if isinstance(answering, OfflineModel):
         answering = OfflineModel(rhythm=False, seed=answering.seed)  # its pauses would wait for a clock that stands
     tested.model = WatchedModel(answering, requests)
-    mock = MockChat(tested, id, store or memory_store(), Clock(), CountingIds(), client_tools, requests=requests)
+    store = memory_store() if store is None else store
+    mock = MockChat(tested, id, store, Clock(), ids_for(store), client_tools, requests=requests)
     mock._open()
     given = list(messages)
     if given:

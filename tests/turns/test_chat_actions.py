@@ -211,9 +211,7 @@ class TestOwn:
             if value == "foreign":
                 await mock.chat.act({"type": "retry"})
                 await mock.chat.redo()
-                mock.chat.history.set(
-                    [{"id": "u", "role": "user", "parts": [{"type": "text", "text": "x"}]}]
-                )
+                mock.chat.history.set([{"id": "u", "role": "user", "parts": [{"type": "text", "text": "x"}]}])
             before = mock.chat.messages
             calls = len(mock.requests)
             outcome = await mock.chat.act({"type": "retry"})

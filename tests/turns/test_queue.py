@@ -15,7 +15,9 @@ SLOW = Reply("A is answered", delay=1.0)
 
 
 def agent(concurrency: Any = "queue", *steps: Any, **options: Any) -> Agent:
-    return Agent(ScriptedModel([*(steps or (SLOW,)), *[f"answer {n}" for n in range(2, 9)]]), concurrency=concurrency, **options)
+    return Agent(
+        ScriptedModel([*(steps or (SLOW,)), *[f"answer {n}" for n in range(2, 9)]]), concurrency=concurrency, **options
+    )
 
 
 def texts(mock: Any) -> list[str]:
@@ -198,7 +200,9 @@ class TestSave:
 class TestInputs:
     """What can't be taken raises at the call, and nothing is written."""
 
-    @pytest.mark.parametrize("value", ["", "  \n", [], {"role": "assistant", "parts": [{"type": "text", "text": "x"}]}, 7])
+    @pytest.mark.parametrize(
+        "value", ["", "  \n", [], {"role": "assistant", "parts": [{"type": "text", "text": "x"}]}, 7]
+    )
     async def test_bad_messages(self, value: Any) -> None:
         """No text, no part, another role: InputError."""
         async with mock_chat(agent()) as mock:

@@ -99,7 +99,9 @@ class TestSteering:
 
     async def test_what_is_not_steered(self) -> None:
         """A send behind another input queues, and so does one with more than text."""
-        agent = Agent(StrictModel([CALL, "Second.", "Third.", "Fourth."]), actions=[look], steering=Steering(lambda b: True))
+        agent = Agent(
+            StrictModel([CALL, "Second.", "Third.", "Fourth."]), actions=[look], steering=Steering(lambda b: True)
+        )
         async with mock_chat(agent) as mock:
             mock.chat.send("go")
             await mock.clock.advance(0)
@@ -253,5 +255,3 @@ class TestChildren:
             assert outcome.status == "completed"
             part = next(p for p in outcome.message.parts if p.type == "tool-research")
             assert part.state == "output-error"
-
-

@@ -47,7 +47,10 @@ class TestStop:
             assert outcome.status == "stopped"
             assert outcome.finish_reason is None
             assert done == [("before", True), ("after", True)]
-            assert [(p.type, getattr(p, "state", None)) for p in parts(mock)] == [("step-start", None), ("text", "done")]
+            assert [(p.type, getattr(p, "state", None)) for p in parts(mock)] == [
+                ("step-start", None),
+                ("text", "done"),
+            ]
             assert [c["type"] for c in mock.chunks][-3:] == ["text-end", "finish-step", "abort"]
             assert (await mock.chat.send("again")).text == "fine"
 
@@ -116,7 +119,10 @@ class TestStop:
 
     def script(self) -> list[Any]:
         calls = [("look", {"key": "a"}, "c1"), ("look", {"key": "b"}, "c2")]
-        return [Reply("Let me look at it.", reasoning="Hm, two of them.", calls=calls, delay=1.0), Reply("All done.", delay=1.0)]
+        return [
+            Reply("Let me look at it.", reasoning="Hm, two of them.", calls=calls, delay=1.0),
+            Reply("All done.", delay=1.0),
+        ]
 
     async def test_at_every_chunk(self) -> None:
         """Stop at every chunk of a turn with thinking, text, two calls, two steps: the next request is accepted."""

@@ -53,9 +53,7 @@ class TestAdmission:
         """C23: two sends in the same tick while the store is slow: the second counts as overlapping."""
         store = memory_store()
         slow = SlowStore(store)
-        agent = Agent(
-            ScriptedModel(["one", "two", "three"]), store=slow, runtime="thread", concurrency="latest"
-        )
+        agent = Agent(ScriptedModel(["one", "two", "three"]), store=slow, runtime="thread", concurrency="latest")
         chat = agent.chat("slow")
         try:
             slow.wait = True
