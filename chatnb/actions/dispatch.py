@@ -283,7 +283,9 @@ class Dispatcher:
         details = {"callHash": prepared.hash}
         if approved_hash is not None:
             if approved_hash == prepared.hash:
-                return None
+                if is_person:
+                    return None
+                return failure("approval_required", "A service may call, never approve.", details=details)
             return failure(
                 "approval_mismatch",
                 f"The approval is not for these arguments; their hash is {prepared.hash}.",

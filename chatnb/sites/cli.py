@@ -1,4 +1,4 @@
-"""The command line: `chatnb lab`, `chatnb chats` (DESIGN's section "command line")."""
+"""The command line: `chatnb lab`, `chatnb chats`, `chatnb action` (DESIGN's section "command line")."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ DEFAULT_FOLDER = "chatnb-tour"
 
 
 # The commands that are files of their own: loaded when they are called, or when the help lists them.
-_FILES = {"chats": "chatnb.sites.chats"}
+_FILES = {
+    "a2a": "chatnb.sites.serve",
+    "action": "chatnb.sites.cli_action",
+    "chats": "chatnb.sites.chats",
+    "mcp": "chatnb.sites.serve",
+    "serve": "chatnb.sites.serve",
+}
 
 
 class _Commands(click.Group):
