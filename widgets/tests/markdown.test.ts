@@ -70,7 +70,9 @@ describe("a growing text", () => {
     return found.join("");
   };
 
-  it.each(["**bold** end", "a *word* b", "~~gone~~ x", "a `code` b", "***both*** x", "see [a](http://b.c/d) now", "| a | b |\n|---|---|\n| c | d |"])("C20 of widget.md: no raw sign of %s flashes", (text) => {
+  it.each(["**bold** end", "a *word* b", "~~gone~~ x", "a `code` b", "***both*** x", "see [a](http://b.c/d) now", "| a | b |\n|---|---|\n| c | d |",
+    "**bold with *both* in it** x", "***all* of** it", "a **[link](http://b.c/d) in bold** x", "- **one**\n- `two`\n- *three*", "| **a** | `b` |\n|---|---|\n| [c](http://d.e) | ~~f~~ |",
+    "# Head **bold**\n\ntext ``co`de`` end", "so $a_b*c$ and \\(x_1 * y_2\\) *end*"])("C20 of widget.md: no raw sign of %s flashes", (text) => {
     for (let end = 1; end <= text.length; end += 1) expect(raw(mend(text.slice(0, end))), text.slice(0, end)).not.toMatch(/\*|~|`|\]\(|\|/);
   });
 
@@ -91,6 +93,9 @@ describe("a growing text", () => {
   it("leaves lone signs alone", () => {
     expect(raw(mend("1 * 2"))).toBe("1 * 2");
     expect(raw(mend("snake_case_name"))).toBe("snake_case_name");
+    expect(raw(mend("2*3 make"))).toBe("2*3 make");
+    expect(raw(mend("a \\*b"))).toBe("a *b");
+    expect(raw(mend("done [x] and [y] too"))).toBe("done [x] and [y] too");
   });
 
   it("knows whether it ends in a fence", () => {

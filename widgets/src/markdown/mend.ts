@@ -1,5 +1,3 @@
-import remend from "remend";
-
 const FENCE = /^ {0,3}(`{3,}|~{3,})/;
 
 /** Whether the text ends inside a fenced code block. */
@@ -50,15 +48,90 @@ function mendMath(text: string): string {
   return opened.endsWith("$") ? text.slice(0, -1) : text;
 }
 
-/** A lone asterisk between spaces is a sign of its own, outside code. */
-const escapeLone = (text: string): string =>
-  text.replace(/(`+)[^`]*\1|(?<=\S[ \t])\*(?=[ \t]|$)/g, (found, code: string | undefined) => (code ? found : "\\*"));
+const WORD = /[\p{L}\p{N}_]/u;
+const START = /^[ \t]*(?:\n|[-+*>|] ?|#{1,6} |\d+[.)] )/;
+const FORMULA = /^(?:\$\$[^]+?\$\$|\$(?![\s$])(?:\\.|[^\\$])+?\$|\\\([^]+?\\\)|\\\[[^]+?\\\])/;
+
+interface Open {
+  sign: string;
+  count: number;
+  at: number;
+}
+
+/** Closes emphasis, code and links that are open at the end; an image whose address has not come yet is left out. */
+function closeInline(text: string): string {
+  let open: Open[] = [];
+  let code = "";
+  let isRow = text.startsWith("|");
+  const last = (sign: string): number => open.map((entry) => entry.sign).lastIndexOf(sign);
+  for (let at = 0; at < text.length; ) {
+    const sign = text[at] as string;
+    let count = 1;
+    while (text[at + count] === sign) count += 1;
+    const before = text[at - 1] ?? " ";
+    const after = text[at + count] ?? " ";
+    const formula = sign === "$" || sign === "\\" ? FORMULA.exec(text.slice(at))?.[0] : undefined;
+    if (formula) count = formula.length;
+    else if (sign === "\\") count = 2;
+    else if (sign === "\n") {
+      const rest = text.slice(at + 1, at + 40);
+      if (START.test(rest)) open = [];
+      isRow = rest[0] === "|";
+      count = 1;
+    } else if (sign === "|" && isRow) open = [];
+    else if (sign === "`") {
+      const ticks = sign.repeat(count);
+      let end = text.indexOf(ticks, at + count);
+      while (end >= 0 && text[end + count] === "`") end = text.indexOf(ticks, end + count + 1);
+      if (end < 0) {
+        code = ticks;
+        break;
+      }
+      count = end + count - at;
+    } else if (sign === "*" || sign === "_" || sign === "~") {
+      const isWord = WORD.test(before) && (sign === "_" || count === 1);
+      let left = count;
+      for (let found = last(sign); left > 0 && found >= 0 && /\S/.test(before) && !(sign === "_" && WORD.test(after)); found = last(sign)) {
+        const entry = open[found] as Open;
+        const used = Math.min(left, entry.count);
+        left -= used;
+        entry.count -= used;
+        open.length = entry.count > 0 ? found + 1 : found;
+      }
+      if (left > 0 && /\S/.test(after) && !isWord) open.push({ sign, count: left, at });
+    } else if (sign === "[") {
+      count = 1;
+      if (text[at + 1] !== "^") open.push({ sign, count, at: before === "!" ? at - 1 : at });
+    } else if (sign === "]" && last("[") >= 0) {
+      const found = last("[");
+      const entry = open[found] as Open;
+      const end = text.indexOf(")", at);
+      // Its address comes, or may come, behind it: until then it is drawn without one.
+      if ((text[at + 1] === "(" && end < 0) || (text[at + 1] === undefined && !/\[[ x]?$/i.test(text.slice(0, at)))) {
+        text = text.slice(0, at);
+        break;
+      }
+      open.length = found;
+      count = text[at + 1] === "(" && entry ? end + 1 - at : 1;
+    }
+    at += count;
+  }
+  let ends = code;
+  for (const { sign, count, at } of open.reverse()) {
+    if (sign !== "[") ends += sign.repeat(count);
+    else if (text[at] !== "!") ends += "](x:)";
+    else {
+      text = text.slice(0, at);
+      ends = "";
+    }
+  }
+  return ends === "" ? text : text.trimEnd() + ends;
+}
 
 /** Closes what a text that still grows has open, so that no raw sign flashes. */
 export function mend(text: string): string {
   if (isInFence(text)) return text.replace(/\n {0,3}[`~]{1,}$/, "\n");
   // A run of signs at the very end may open or close; it is shown once it is known which.
-  let tail = text.replace(/(?:[*_~`]+|!?\[)$/, "").replace(/(\n|^) {0,3}(?:[-+#>=]|\d+[.)]?)$/, "$1");
-  if ((tail.split("`").length - 1) % 2 === 1) tail += "`";
-  return remend(escapeLone(mendTable(mendMath(tail))), { katex: false });
+  const tail = text.replace(/(?:[*_~`]+|!?\[)+$/, "").replace(/(\n|^) {0,3}(?:[-+#>=]+|\d+[.)]?)$/, "$1");
+  return mendTable(closeInline(mendMath(tail)));
 }
