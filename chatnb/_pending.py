@@ -21,6 +21,11 @@ class PendingCalls(tuple[Pending, ...]):
     def __new__(cls, items: Iterable[Pending] = ()) -> Self:
         return super().__new__(cls, tuple(items))
 
+    def __repr__(self) -> str:
+        if not self:
+            return "Nothing is pending."
+        return "\n".join(f"{p.title} {_json.dumps(json_or_none(p.args))} ({p.kind}, {p.id})" for p in self)
+
     def _repr_html_(self) -> str:
         from html import escape
 
