@@ -1,4 +1,4 @@
-"""`ChatWidget` on the real engine: client tools, inputs, views, the site, secrets, threads (spec/widget.md, 1, 5, 7)."""
+"""`ChatWidget` on the real engine: client tools, inputs, views, site, secrets (spec/widget.md, 1, 5, 7)."""
 
 from __future__ import annotations
 
