@@ -11,7 +11,8 @@ from starlette.responses import Response
 
 from .._json import JsonValue
 from ..actions import Identity
-from ..errors import ChatInUseError, InputError
+from ..errors import ChatInUseError, InputError, MessageError
+from ..messages import check_emittable
 from ..turns import Outcome, Submission
 from ..turns.wire import WireChunk
 from .http_actions import read_json, read_object
@@ -53,7 +54,18 @@ class ChatRoutes:
         submission = await self._site.on_runtime(lambda: running_submission(chat))
         if submission is None:
             return Response(status_code=204)
-        return self._events(Taken(submission=submission))
+        return self._events(Taken(submission=submission), chat=chat)
+
+    async def _whole(self, submission: Submission, chat: Chat) -> AsyncIterator[list[WireChunk]]:
+        """Yield a turn's chunks from `start`, those of attempts in former processes too."""
+        is_first = True
+        async for batch in submission._log.read_batches():
+            if is_first and batch[0]["type"] != "start":
+                earlier = await self._site.on_runtime(lambda: _earlier_chunks(chat))
+                if earlier:
+                    yield earlier
+            is_first = False
+            yield batch
 
     async def _stream(self, taken: Taken) -> Response | Answer:
         submission = taken.submission
@@ -65,7 +77,7 @@ class ChatRoutes:
             return self._events(taken, [*_unchanged(taken)])
         return self._events(taken)
 
-    def _events(self, taken: Taken, chunks: list[WireChunk] | None = None) -> Answer:
+    def _events(self, taken: Taken, chunks: list[WireChunk] | None = None, *, chat: Chat | None = None) -> Answer:
         submission = taken.submission
         sent = 0
 
@@ -73,7 +85,12 @@ class ChatRoutes:
             nonlocal sent
             sent += number
 
-        batches = submission._log.read_batches() if chunks is None else _given(chunks)
+        if chunks is not None:
+            batches = _given(chunks)
+        elif chat is not None:
+            batches = self._whole(submission, chat)
+        else:
+            batches = submission._log.read_batches()
         stops = submission._input is None or submission._input.origin == ORIGIN
         return EventStream(
             encoded(batches, self._site.redact, count),
@@ -169,6 +186,25 @@ class ChatRoutes:
     async def _find(self, request: Request) -> Chat | None:
         identity = await self._site.identify(request)
         return await self._site.open_chat(request.path_params["id"], identity, create=False)
+
+
+def _earlier_chunks(chat: Chat) -> list[WireChunk]:
+    """Return what earlier attempts of the running turn have sent, as it was logged."""
+    turn = chat._engine.turn
+    resumed = turn.resumed if turn is not None else None
+    if turn is None or resumed is None:
+        return []
+    logged = [record for record in chat._engine.store.load_chunks(turn.turn_id) if _is_sent(record)]
+    return logged[: resumed.next_seq]
+
+
+def _is_sent(record: JsonValue) -> bool:
+    """Tell whether a record of the log is a chunk; the others are recovery's own notes."""
+    try:
+        check_emittable(record)
+    except MessageError:
+        return False
+    return True
 
 
 def _state(chat: Chat) -> dict[str, JsonValue]:
