@@ -181,7 +181,7 @@ class ChatEngine(EngineRecovery):
             return await self.run_turn(input_, "action-turn", after_action=True)
         if kind == "send":
             input_.superseded[:0] = await self.pass_over_offer(input_)
-            incoming = tuple([await self._expanded(i.message) for i in (*input_.superseded, input_)])
+            incoming = tuple([await self._expanded(i) for i in (*input_.superseded, input_)])
             return await self.run_turn(input_, "submit-message", incoming=incoming)
         raise AssertionError(f"no way to run an input of kind {kind!r}")
 
@@ -206,9 +206,12 @@ class ChatEngine(EngineRecovery):
             regenerates=resumed.regenerates,
         )
 
-    async def _expanded(self, message: UIMessage) -> UIMessage:
-        expand = self.definition.expand
-        return message if expand is None or "@" not in message.text else await expand(message)
+    async def _expanded(self, input_: Input) -> UIMessage:
+        """Return a send's message with what it mentions; who writes over HTTP sees nothing of this process's names."""
+        message, expand = input_.message, self.definition.expand
+        if expand is None or "@" not in message.text or input_.origin.startswith("http"):
+            return message
+        return await expand(message)
 
     async def run_turn(self, input_: Input, trigger: Any, **options: Any) -> Outcome:
         """Run one turn in the slot."""
@@ -367,7 +370,7 @@ class ChatEngine(EngineRecovery):
             while not self.is_stable():
                 if self.is_parked() or (limit is not None and limit.done()):
                     return False
-                changed = asyncio.ensure_future(self.changed())
+                changed = self.changed()
                 await asyncio.wait({changed, *([limit] if limit else [])}, return_when=asyncio.FIRST_COMPLETED)
                 changed.cancel()
             return True

@@ -301,11 +301,11 @@ class EngineBase:
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def changed(self) -> None:
-        """Wait for the next time that something changed."""
+    def changed(self) -> asyncio.Future[None]:
+        """Return what is done the next time that something changes; it listens from now on."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
-        await waiter
+        return waiter
 
     # --- writing ------------------------------------------------------------------------------------------------
 

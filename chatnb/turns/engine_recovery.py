@@ -53,7 +53,7 @@ class EngineRecovery(EngineEdits):
         limit = asyncio.ensure_future(self.clock.sleep(seconds))
         try:
             while not limit.done() and not self._stop_next and self.closed is None:
-                changed = asyncio.ensure_future(self.changed())
+                changed = self.changed()
                 await asyncio.wait({limit, changed}, return_when=asyncio.FIRST_COMPLETED)
                 changed.cancel()
         finally:
@@ -154,7 +154,7 @@ class EngineRecovery(EngineEdits):
         limit = asyncio.ensure_future(asyncio.sleep(seconds))
         try:
             while self.queue.running is not None and not limit.done():
-                changed = asyncio.ensure_future(self.changed())
+                changed = self.changed()
                 await asyncio.wait({limit, changed}, return_when=asyncio.FIRST_COMPLETED)
                 changed.cancel()
         finally:
