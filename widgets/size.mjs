@@ -12,7 +12,7 @@ const size = (name) => gzipSync(readFileSync(join(folder, name)), { level: 9 }).
 const js = size("widget.js");
 const css = size("widget.css");
 console.log(`widget.js ${js} B, widget.css ${css} B, core ${js + css} B of ${BUDGET} B`);
-for (const name of ["extra-code.js", "extra-form.js", "extra-markup.js", "extra-math.js", "extra-mentions.js", "extra-tools.js"]) {
+for (const name of ["extra-code.js", "extra-footnotes.js", "extra-form.js", "extra-lang-ar.js", "extra-markup.js", "extra-math.js", "extra-mentions.js", "extra-tools.js"]) {
   console.log(`${name} ${size(name)} B`);
 }
 if (js + css > BUDGET) process.exit(1);

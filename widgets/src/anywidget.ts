@@ -1,4 +1,5 @@
 import type { Options, Snapshot } from "./protocol";
+import { cellInserter } from "./cells";
 import type { Transport } from "./transport";
 
 /** What anywidget hands over; only this much of it is used. */
@@ -8,12 +9,14 @@ export interface AnyModel {
   send(content: unknown, callbacks?: unknown, buffers?: ArrayBuffer[]): void;
   on(event: string, fn: (...args: never[]) => void): void;
   off(event: string, fn: (...args: never[]) => void): void;
+  /** The host's own object; what it has differs from host to host. */
+  widget_manager?: unknown;
 }
 
 const OPTIONS = ["height", "theme", "placeholder", "title", "suggestions"] as const;
 
 /** A comm as transport. The page never writes a trait back: no `save_changes` anywhere. */
-export function commTransport(model: AnyModel): Transport {
+export function commTransport(model: AnyModel, element: HTMLElement): Transport {
   const listen = (event: string, fn: (...args: never[]) => void): (() => void) => {
     model.on(event, fn);
     return () => model.off(event, fn);
@@ -40,5 +43,6 @@ export function commTransport(model: AnyModel): Transport {
       return value && Array.isArray(value.messages) && value.messages.length > 0 ? value : null;
     },
     save: (snapshot) => model.set("_snapshot", snapshot),
+    insertCell: cellInserter(model, element),
   };
 }

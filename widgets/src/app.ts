@@ -9,7 +9,10 @@ import type { CommandOptions } from "./outbox";
 import type { CommandType, JsonObject } from "./parts";
 import type { Key, Store } from "./store";
 import { t } from "./strings";
+import type { RunFrame } from "./protocol";
 import type { Transport } from "./transport";
+
+export type ToolCall = Pick<RunFrame, "toolCallId" | "name" | "input">;
 
 /** All that a component of one view may need. */
 export interface App {
@@ -25,6 +28,8 @@ export interface App {
   /** Sends a message as this view's own; what is refused comes back into the box. */
   send: (text: string, files: File[]) => void;
   stop: () => void;
+  /** Runs a `js` client tool in this view. */
+  runTool: (call: ToolCall) => void;
   jump: () => void;
   /** Puts a text into the box if that is empty. */
   giveBack: (text: string, files?: File[]) => void;
@@ -47,7 +52,7 @@ export interface Ui {
   failure: string;
 }
 
-const AppContext = createContext<App>(undefined as unknown as App);
+export const AppContext = createContext<App>(undefined as unknown as App);
 export const AppProvider = AppContext.Provider;
 export const useApp = (): App => useContext(AppContext);
 

@@ -1,6 +1,7 @@
 import type { Assets } from "./assets";
 import type { Connection } from "./connection";
 import type { Store } from "./store";
+import type { StringKey } from "./strings";
 
 /** What each extra exports. They are built as modules of their own and imported from a blob URL. */
 export interface ExtraModules {
@@ -14,11 +15,20 @@ export interface ExtraModules {
   form: typeof import("./extras/form");
   /** Runs `js` client tools. */
   tools: typeof import("./extras/tools");
+  /** Footnotes: numbers in the text, and a list at its end. */
+  footnotes: typeof import("./extras/footnotes");
   /** Completes names after an `@`. */
   mentions: typeof import("./extras/mentions");
 }
 
-export type ExtraName = keyof ExtraModules;
+/** The texts of one language. */
+export interface LanguageModule {
+  dir: "ltr" | "rtl";
+  strings: Partial<Record<StringKey, string>>;
+}
+
+export type ExtraName = keyof ExtraModules | `lang-${string}`;
+export type ExtraModule<N extends ExtraName> = N extends keyof ExtraModules ? ExtraModules[N] : LanguageModule;
 
 const page = globalThis as Record<symbol, unknown>;
 
@@ -27,6 +37,9 @@ export class Extras {
   /** Set once the host has refused a blob module: from then on the plain forms stay. */
   isRefused = false;
   onRefused: () => void = () => undefined;
+  /** Called once the kernel has answered. What is drawn before, of a saved conversation, waits for it. */
+  open: () => void = () => undefined;
+  private readonly opened = new Promise<void>((resolve) => (this.open = resolve));
 
   constructor(
     private readonly connection: Connection,
@@ -34,7 +47,8 @@ export class Extras {
     private readonly store: Store,
   ) {}
 
-  async load<N extends ExtraName>(name: N): Promise<ExtraModules[N] | null> {
+  async load<N extends ExtraName>(name: N): Promise<ExtraModule<N> | null> {
+    await this.opened;
     const hash = this.store.options.extras?.[name];
     if (hash === undefined) return null;
     const key = Symbol.for(`chatnb.extra.${name}.${hash}`);
@@ -46,20 +60,20 @@ export class Extras {
       loading.catch(() => delete page[key]);
     }
     try {
-      return (await page[key]) as ExtraModules[N];
+      return (await page[key]) as ExtraModule<N>;
     } catch {
       return null;
     }
   }
 
-  private async fetch<N extends ExtraName>(name: N): Promise<ExtraModules[N]> {
+  private async fetch<N extends ExtraName>(name: N): Promise<ExtraModule<N>> {
     const result = await this.connection.command("getExtra", { name });
     const hash = String(result.hash);
     await new Promise<void>((resolve) => this.assets.whenLoaded(hash, resolve));
     const blob = this.assets.blob(hash);
     const url = URL.createObjectURL(new Blob(blob ? [blob] : [], { type: "text/javascript" }));
     try {
-      return (await import(url)) as ExtraModules[N];
+      return (await import(url)) as ExtraModule<N>;
     } catch (error) {
       if (!this.isRefused) {
         this.isRefused = true;

@@ -16,5 +16,5 @@ export interface Transport {
   saved(): Snapshot | null;
   save(snapshot: Snapshot): void;
   /** Host abilities. */
-  insertCell?: (source: string, kind: string, position: string) => Promise<boolean>;
+  insertCell?: ((source: string, kind: string, position: string) => Promise<boolean>) | undefined;
 }

@@ -69,6 +69,12 @@ export function show(transport: Transport, element: HTMLElement): () => void {
       tools?.abort();
       sending.stop();
     },
+    runTool: (call) => {
+      void extras.load("tools").then((extra) => {
+        tools ??= extra?.create(connection, store) ?? null;
+        void tools?.run(call);
+      });
+    },
     jump: () => undefined,
     giveBack: (text, files) => box.giveBack(text, files),
     fail: (error) => {
@@ -79,12 +85,7 @@ export function show(transport: Transport, element: HTMLElement): () => void {
   };
   const sending = new Sending(app);
   let tools: ReturnType<ExtraModules["tools"]["create"]> | null = null;
-  connection.onRun = (frame) => {
-    void extras.load("tools").then((extra) => {
-      tools ??= extra?.create(connection, store) ?? null;
-      void tools?.run(frame);
-    });
-  };
+  connection.onRun = app.runTool;
   const speaker = new Speaker(region, store);
   const theme = followTheme(root, () => store.options.theme);
   const marks = (): void => {
@@ -142,8 +143,27 @@ export function show(transport: Transport, element: HTMLElement): () => void {
     isolate(root),
     keepFocus(root),
   ];
+  const draw = (): void => render(h(Panel, { app, box }), panel);
+  let spoken = "en";
+  const speak = (): void => {
+    const tag = locale();
+    const language = tag.split(/[-_]/)[0]?.toLowerCase() ?? "";
+    if (language === spoken) return;
+    spoken = language;
+    void extras.load(`lang-${language}`).then((extra) => {
+      if (!extra || spoken !== language) return;
+      setLanguage(tag, extra.strings);
+      root.dir = extra.dir;
+      render(null, panel);
+      draw();
+    });
+  };
   connection.onChange = () => {
     marks();
+    if (connection.isOpen) {
+      extras.open();
+      speak();
+    }
     store.mark("panel", "list", "ui", ...store.order);
   };
   connection.onTurnEnd = save;
@@ -160,7 +180,7 @@ export function show(transport: Transport, element: HTMLElement): () => void {
   element.append(root);
   marks();
   try {
-    render(h(Panel, { app, box }), panel);
+    draw();
     connection.start();
   } catch (error) {
     root.textContent = t("broken", error instanceof Error ? error.message : String(error));

@@ -8,6 +8,6 @@ export default {
     // Nothing is shared between the views of a model: each says hello for itself.
   },
   render({ model, el }: { model: AnyModel; el: HTMLElement }): () => void {
-    return show(commTransport(model), el);
+    return show(commTransport(model, el), el);
   },
 };

@@ -1,7 +1,7 @@
 import { h } from "preact";
 import { useRef } from "preact/hooks";
 import type { VNode } from "preact";
-import { useCommand, useIsOff } from "../app";
+import { useApp, useCommand, useIsOff } from "../app";
 import type { JsonObject } from "../parts";
 import type { PendingItem } from "../protocol";
 import { t } from "../strings";
@@ -11,6 +11,7 @@ import { Note } from "./Note";
 
 /** A client-side call that waits: a form whose answer is its output, or only the way to refuse it. */
 export function ClientForm({ item }: { item: PendingItem }): VNode {
+  const { store, runTool } = useApp();
   const form = useRef<FormHandle>(null);
   const command = useCommand();
   const isBusy = useIsOff() || command.isBusy;
@@ -26,6 +27,11 @@ export function ClientForm({ item }: { item: PendingItem }): VNode {
         {item.form && (
           <button type="button" class="cn-button cn-primary" disabled={isBusy} onClick={submit}>
             {t("submit")}
+          </button>
+        )}
+        {store.options.clientTools?.some((tool) => tool.name === item.action && tool.js) && !store.state.isStreaming && (
+          <button type="button" class="cn-button" disabled={isBusy} onClick={() => runTool({ toolCallId: item.toolCallId, name: item.action, input: item.args })}>
+            {t("runAgain")}
           </button>
         )}
         <button type="button" class="cn-button" disabled={isBusy} onClick={() => void command.run("toolError", { toolCallId: item.toolCallId, text: "Rejected." })}>

@@ -1,12 +1,12 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { RefObject } from "preact";
 import { useApp } from "../app";
-import type { ExtraModules, ExtraName } from "../extras";
+import type { ExtraModule, ExtraName } from "../extras";
 
 /** Nodes that an extra makes, put into the element of `box` once they are there; null until then. */
 export function useExtra<N extends ExtraName, E extends HTMLElement>(
   name: N | null,
-  make: (extra: ExtraModules[N]) => Node | null,
+  make: (extra: ExtraModule<N>) => Node | null,
   inputs: unknown[],
 ): { box: RefObject<E | null>; isDrawn: boolean; error: string } {
   const { extras } = useApp();

@@ -1,5 +1,5 @@
 import type { Connection } from "../connection";
-import type { RunFrame } from "../protocol";
+import type { ToolCall } from "../app";
 import type { Store } from "../store";
 
 const MAX_OUTPUT = 1024 * 1024;
@@ -19,7 +19,7 @@ class Tools {
     for (const controller of this.running.values()) controller.abort();
   }
 
-  async run({ toolCallId, name, input }: RunFrame): Promise<void> {
+  async run({ toolCallId, name, input }: ToolCall): Promise<void> {
     if (this.running.has(toolCallId)) return;
     const source = this.store.options.clientTools?.find((tool) => tool.name === name)?.js;
     if (!source) return;

@@ -1,4 +1,6 @@
 import { Component, Fragment, h } from "preact";
+import { AppContext } from "../app";
+import type { App } from "../app";
 import type { ComponentChild, VNode } from "preact";
 import type { Token, Tokens } from "marked";
 import { Code } from "../components/Code";
@@ -6,6 +8,9 @@ import { Picture } from "../components/Picture";
 import { Formula } from "../components/Formula";
 import { visible } from "../sanitize";
 import { t } from "../strings";
+import type { ExtraModules } from "../extras";
+import type { Draw } from "../extras/footnotes";
+import { lex } from "./lexer";
 import { TextStream } from "./stream";
 import type { Block } from "./stream";
 
@@ -25,6 +30,7 @@ function plain(text: string): string {
 }
 
 const LINK = /^(?:https?:|mailto:|#)/i;
+const NOTE = /^ {0,3}\[\^[^\]\s]+\]:/m;
 
 function inline(tokens: Token[] | undefined): ComponentChild[] {
   return (tokens ?? []).map(inlineToken);
@@ -62,9 +68,12 @@ function inlineToken(token: Token): ComponentChild {
     case "checkbox":
       return null;
     default:
-      return visible(token.raw);
+      return special(token) ?? visible(token.raw);
   }
 }
+
+/** What an extra has put among the tokens; no token that comes of a text has a function. */
+const special = (token: Token): VNode | undefined => (token as { draw?: Draw }).draw?.(h, (tokens) => tokens.map(block), t);
 
 function listItem(item: Tokens.ListItem): VNode {
   const body = item.tokens.map((token) =>
@@ -129,7 +138,7 @@ function block(token: Token): VNode | null {
     case "def":
       return null;
     default:
-      return <p dir="auto">{visible(token.raw)}</p>;
+      return special(token) ?? <p dir="auto">{visible(token.raw)}</p>;
   }
 }
 
@@ -148,14 +157,25 @@ class DrawnBlock extends Component<{ block: Block; isOpen: boolean }> {
 
 /** A markdown text, which may still grow. */
 export class Markdown extends Component<{ text: string; isDone: boolean }> {
+  static override contextType = AppContext;
   private stream = new TextStream();
+  private notes: ExtraModules["footnotes"] | null = null;
+  private isAsked = false;
 
   override shouldComponentUpdate(next: { text: string; isDone: boolean }): boolean {
     return next.text !== this.props.text || next.isDone !== this.props.isDone;
   }
 
   render({ text, isDone }: { text: string; isDone: boolean }): VNode {
-    const blocks = this.stream.blocks(text, isDone);
+    const hasNotes = isDone && NOTE.test(text);
+    if (hasNotes && !this.isAsked) {
+      this.isAsked = true;
+      void (this.context as App).extras.load("footnotes").then((extra) => {
+        this.notes = extra;
+        if (extra) this.forceUpdate();
+      });
+    }
+    const blocks = hasNotes && this.notes ? this.notes.lex(text, lex) : this.stream.blocks(text, isDone);
     return (
       <div class="cn-md">
         {blocks.map((drawn, at) => (

@@ -63,6 +63,7 @@ function closeInline(text: string): string {
   let open: Open[] = [];
   let code = "";
   let isRow = text.startsWith("|");
+  const push = (entry: Open): unknown => open.length < 32 && open.push(entry);
   const last = (sign: string): number => open.map((entry) => entry.sign).lastIndexOf(sign);
   for (let at = 0; at < text.length; ) {
     const sign = text[at] as string;
@@ -98,13 +99,12 @@ function closeInline(text: string): string {
         entry.count -= used;
         open.length = entry.count > 0 ? found + 1 : found;
       }
-      if (left > 0 && /\S/.test(after) && !isWord) open.push({ sign, count: left, at });
+      if (left > 0 && /\S/.test(after) && !isWord) push({ sign, count: left, at });
     } else if (sign === "[") {
       count = 1;
-      if (text[at + 1] !== "^") open.push({ sign, count, at: before === "!" ? at - 1 : at });
+      if (text[at + 1] !== "^") push({ sign, count, at: before === "!" ? at - 1 : at });
     } else if (sign === "]" && last("[") >= 0) {
       const found = last("[");
-      const entry = open[found] as Open;
       const end = text.indexOf(")", at);
       // Its address comes, or may come, behind it: until then it is drawn without one.
       if ((text[at + 1] === "(" && end < 0) || (text[at + 1] === undefined && !/\[[ x]?$/i.test(text.slice(0, at)))) {
@@ -112,7 +112,7 @@ function closeInline(text: string): string {
         break;
       }
       open.length = found;
-      count = text[at + 1] === "(" && entry ? end + 1 - at : 1;
+      count = text[at + 1] === "(" ? end + 1 - at : 1;
     }
     at += count;
   }
@@ -132,6 +132,8 @@ function closeInline(text: string): string {
 export function mend(text: string): string {
   if (isInFence(text)) return text.replace(/\n {0,3}[`~]{1,}$/, "\n");
   // A run of signs at the very end may open or close; it is shown once it is known which.
-  const tail = text.replace(/(?:[*_~`]+|!?\[)+$/, "").replace(/(\n|^) {0,3}(?:[-+#>=]+|\d+[.)]?)$/, "$1");
+  let end = text.length;
+  for (; end > 0 && "*_~`[".includes(text[end - 1] as string); end -= 1) if (text[end - 1] === "[" && text[end - 2] === "!") end -= 1;
+  const tail = text.slice(0, end).replace(/(\n|^) {0,3}(?:[-+#>=]+|\d+[.)]?)$/, "$1");
   return mendTable(closeInline(mendMath(tail)));
 }
