@@ -304,6 +304,22 @@ class TestHydrated:
             await mock.chat.send("u2")
             assert texts(mock) == ["u1", "a1", "u2", "a2"]
 
+    async def test_edits_in_the_hook(self) -> None:
+        """Edits in `hydrate_messages` apply on top of the returned list."""
+        stored: list[Any] = []
+        agent = answers()
+
+        @agent.hydrate_messages
+        def hydrate(event: Any) -> list[Any]:
+            stored.extend(event.incoming_messages)
+            event.chat.history.slice(-1)
+            return [{"id": "old", "role": "user", "parts": [{"type": "text", "text": "old"}]}, *stored]
+
+        async with mock_chat(agent) as mock:
+            outcome = await mock.chat.send("u1")
+            assert outcome.status == "completed"
+            assert texts(mock) == ["u1", "a1"]
+
     async def test_an_action_that_answers(self) -> None:
         """C8: hydrate is called once, trigger "action", incoming empty; `run` sees exactly the edited chain."""
         stored: list[Any] = []

@@ -73,6 +73,7 @@ class TestStop:
             by_id = {p.tool_call_id: p for p in parts(mock) if p.type.startswith("tool-")}
             assert by_id["c1"].state == "output-available"
             assert by_id["c2"].state == "output-error"
+            assert "may have had effects" in by_id["c2"].error_text
             assert (await mock.chat.send("again")).status == "completed"
             assert str(mock.requests[-1].messages).count("tool-result") == 2
 
