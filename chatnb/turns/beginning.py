@@ -190,7 +190,7 @@ def _store_chain(run: TurnRun, chain: list[UIMessage]) -> None:
         for grant in superseded:
             tx.move_grant(grant, {"pending", "approved", "rejected"}, "superseded")
         for id_ in run.input.other_rows:
-            tx.move_input(id_, {"waiting"}, "done")
+            tx.move_input(id_, {"waiting", "held"}, "done")
     changed = not edit.is_empty
     engine.tree.commit(edit)
     if run.continues is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from .._json import JsonValue
@@ -10,6 +11,15 @@ from ..errors import InputError
 from ..messages import UIMessage
 
 ROLES = ("system", "user")
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Injected context in a turn: its number, its messages, and before which part of the response it stands."""
+
+    n: int
+    messages: JsonValue
+    place: int
 
 
 def normalize_injected(messages: Any) -> list[JsonValue]:

@@ -279,7 +279,7 @@ def _write_end(run: TurnRun, verdict: Verdict) -> None:
         for id_ in resumed.inputs if resumed is not None else ():
             tx.move_input(id_, {"waiting", "taken", "held"}, "done")
         for id_ in (*run.input.other_rows, *(i.row.id for i in run.steered)):
-            tx.move_input(id_, {"waiting", "taken"}, "done")
+            tx.move_input(id_, {"waiting", "held", "taken"}, "done")
         for row in engine.applied_decisions:
             tx.move_input(row, {"waiting"}, "done")
         total = engine.total_usage + usage

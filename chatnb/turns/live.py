@@ -54,9 +54,7 @@ class Progress:
             self.gained += kind != "tool-approval-request"
         elif kind.endswith("-delta"):
             now = self._monotonic()
-            if self._last_delta is None:
-                self._last_delta = now
-            elif now - self._last_delta >= DELTA_SECONDS:
+            if self._last_delta is None or now - self._last_delta >= DELTA_SECONDS:
                 self._last_delta = now
                 self.gained += 1
 

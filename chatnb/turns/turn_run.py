@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .._clock import Clock
@@ -23,6 +23,7 @@ from ..store.port import WriteTx
 from ..store.records import Trigger, TurnState
 from .answering import answer
 from .beginning import begin
+from .context import Placed
 from .definition import Definition
 from .ending import Verdict, finish
 from .failure import StageError, Stopped
@@ -43,15 +44,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("chatnb")
 INPUT_CHUNKS = ("tool-input-start", "tool-input-delta", "tool-input-available")
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """Injected context in a turn: its number, its messages, and before which part of the response it stands."""
-
-    n: int
-    messages: JsonValue
-    place: int
 
 
 class TurnRun:

@@ -1,0 +1,658 @@
+"""Interrupted turns, in real processes: classes, hook, decision, continuing (spec/recovery.md, sections 4 to 7, 14)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.recovery.processes import Scene
+
+PARTIAL = """
+chat = make_agent(Reply("one two three four", delay=0.03), {options}).chat("c")
+await chat.send("hi"{body})
+"""
+OPEN = """
+chat = make_agent({steps}).chat("c")
+stable = await chat.stable()
+result = shown(chat)
+"""
+
+
+def crash_in_text(scene: Scene, options: str = "", body: str = "", n: int = 2) -> None:
+    scene.crash(PARTIAL.format(options=options, body=body), at=f"chunk.flushed:{n}")
+
+
+def reopen(scene: Scene, steps: str = '"(on)"', **options: Any) -> Any:
+    return scene.run(OPEN.format(steps=steps), **options)
+
+
+def recoveries(scene: Scene) -> list[dict[str, Any]]:
+    return [h for h in scene.hooks if h["hook"] == "on_chat_recovery"]
+
+
+class TestStash:
+    """What `stash` keeps is there after a crash."""
+
+    def test_the_last_one_counts(self, scene: Scene) -> None:
+        """C2: `stash(1)`, `stash({"id": 2})`, crash: the hook sees `{"id": 2}`."""
+        scene.crash("""
+        agent = make_agent("x")
+        @agent.on_turn_start
+        def start(event):
+            event.chat.stash(1)
+            event.chat.stash({"id": 2})
+            die()
+        await agent.chat("c").send("hi")
+        """)
+        reopen(scene)
+        assert recoveries(scene)[0]["data"] == {"id": 2}
+
+    def test_refusals(self, scene: Scene) -> None:
+        """C2: `stash` when idle is `NoActiveTurnError`; `stash(object())` is `TypeError`; too large is refused."""
+        assert scene.run("""
+        chat = make_agent("x").chat("c")
+        result = []
+        for data in ({"a": 1}, object(), "x" * 300_000):
+            try:
+                chat.stash(data)
+            except Exception as error:
+                result.append(type(error).__name__)
+        """) == ["NoActiveTurnError", "TypeError", "MessageTooLargeError"]
+
+
+class TestStopped:
+    """A stop survives the process."""
+
+    def test_a_stop_whose_cleanup_hangs(self, scene: Scene) -> None:
+        """C3: `stop()` whose cleanup hangs, crash, reopened: `stopped`, partial kept, no hook, no model call."""
+        scene.crash("""
+        agent = make_agent("x")
+        @agent.run
+        async def run(turn):
+            yield {"type": "start-step"}
+            yield {"type": "text-start", "id": "t"}
+            yield {"type": "text-delta", "id": "t", "delta": "so far"}
+            try:
+                await asyncio.sleep(60)
+            finally:
+                await asyncio.sleep(60)
+        chat = agent.chat("c")
+        chat.send("hi")
+        while not chat.messages[1:]:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        chat.stop()
+        await asyncio.sleep(0.1)
+        die()
+        """)
+        found = reopen(scene)
+        assert found["messages"] == [["user", "hi"], ["assistant", "so far"]]
+        assert (recoveries(scene), scene.model_calls, found["offered"]) == ([], 0, None)
+        assert [h["status"] for h in scene.hooks] == ["stopped"]
+
+
+class TestContinuing:
+    """The same turn goes on in the same message."""
+
+    def test_its_own_message(self, scene: Scene) -> None:
+        """C9: [u1, a1, u2], crash inside a2's text: a2 has its own id, a1 is unchanged, the text is there once."""
+        scene.crash(
+            """
+        chat = make_agent("first", Reply("one two three four", delay=0.03)).chat("c")
+        await chat.send("u1")
+        await chat.send("u2")
+        """,
+            at="chunk.flushed:5",
+        )
+        found = reopen(scene)
+        partial = recoveries(scene)[0]["partial"]
+        assert found["messages"][:3] == [["user", "u1"], ["assistant", "first"], ["user", "u2"]]
+        assert "".join(found["parts"][3]).replace("step-start", "") == f"{partial}(on)"
+        assert len(set(found["ids"])) == 4
+
+    def test_shown_at_once(self, scene: Scene) -> None:
+        """`chat.messages` shows the partial when `agent.chat()` returns, and `is_recovering` is true."""
+        crash_in_text(scene)
+        found = scene.run("""
+        chat = make_agent(Reply("(on)", delay=0.2)).chat("c")
+        result = [chat.messages[1].text, chat.is_recovering]
+        await chat.stable()
+        result += [chat.is_recovering]
+        """)
+        assert found[0].startswith("one")
+        assert found[1:] == [True, False]
+
+    def test_open_text_block(self, scene: Scene) -> None:
+        """C33: crash in an open text block: one text part, one start-step in the log."""
+        crash_in_text(scene)
+        found = scene.run("""
+        chat = make_agent("(on)", continuation="prefill").chat("c")
+        await chat.stable()
+        store = chat._engine.store
+        turn = store.load_turns("c")[0]
+        result = [shown(chat)["parts"][1], [c["type"] for c in store.load_chunks(turn.id)], turn.attempt, turn.number]
+        """)
+        partial = recoveries(scene)[0]["partial"]
+        assert found[0] == ["step-start", f"{partial}(on)"]
+        assert [found[1].count(kind) for kind in ("start", "start-step", "text-start", "finish")] == [1, 1, 1, 1]
+        assert found[2:] == [2, 0]
+
+    def test_prefill_request(self, scene: Scene) -> None:
+        """A `prefill` request ends with the partial message, trailing white space cut."""
+        crash_in_text(scene)
+        request = scene.run("""
+        model = make_model("(on)", continuation="prefill")
+        chat = make_agent(model=model, actions=[]).chat("c")
+        await chat.stable()
+        result = [dict(m) for m in model.requests[0].messages]
+        """)
+        assert [m["role"] for m in request] == ["user", "assistant"]
+        assert request[-1]["content"][0]["text"] == recoveries(scene)[0]["partial"].rstrip()
+
+    def test_ephemeral_request(self, scene: Scene) -> None:
+        """C16: a `user-message` request ends with a user message that is in no history and no export."""
+        crash_in_text(scene)
+        found = scene.run("""
+        model = make_model("(on)")
+        chat = make_agent(model=model, actions=[]).chat("c")
+        before = chat.messages[1].id
+        await chat.stable()
+        said = model.requests[0].messages[-1]
+        result = [said["role"], said["content"][-1]["text"], chat.export("json"), chat.messages[1].id == before]
+        """)
+        assert found[0] == "user"
+        assert found[1] not in str(found[2])
+        assert found[3] is True
+
+    def test_after_a_settled_call(self, scene: Scene) -> None:
+        """C33: a crash after a settled call: a new step."""
+        scene.crash(
+            """
+        chat = make_agent(Reply("sure", calls=[("pay", {"order": "7"}, "c1")]), "done").chat("c")
+        await chat.send("hi")
+        """,
+            at="tool.recorded",
+        )
+        assert reopen(scene, '"done"')["parts"][1] == [
+            "step-start",
+            "sure",
+            ["pay", "output-available", "paid 7"],
+            "step-start",
+            "done",
+        ]
+
+    def test_in_a_read(self, scene: Scene) -> None:
+        """C35: a crash in a read: its part says that it changes nothing and may be called again."""
+        scene.crash("""
+        chat = make_agent(Reply(calls=[("look", {"order": "die"}, "c1")])).chat("c")
+        await chat.send("hi")
+        """)
+        call = reopen(scene, '"ok"')["parts"][1][1]
+        assert call == [
+            "look",
+            "output-error",
+            "The call was interrupted. It changes nothing; it is safe to call it again.",
+        ]
+        assert scene.calls == ["look die"]
+
+    def test_in_an_idempotent_write(self, scene: Scene) -> None:
+        """An `idempotent` action's unknown call says that it is safe to call again."""
+        scene.crash("""
+        chat = make_agent(Reply(calls=[("put", {"order": "die"}, "c1")])).chat("c")
+        await chat.send("hi")
+        """)
+        assert reopen(scene, '"ok"')["parts"][1][1][2].endswith("It was not run again. It is safe to call it again.")
+
+
+class TestInFlight:
+    """What waited runs after the recovered turn, in order, each once."""
+
+    def test_two_sends_waiting(self, scene: Scene) -> None:
+        """C13: crash with two sends waiting: the recovered answer, then both, in order, each once."""
+        scene.crash(
+            """
+        chat = make_agent(Reply("one two three four", delay=0.03)).chat("c")
+        first = chat.send("hi")
+        chat.send("x")
+        await chat.send("y")
+        """,
+            at="chunk.flushed:2",
+        )
+        found = reopen(scene, '"(on)", "a2", "a3"')
+        assert [m[1] for m in found["messages"]][2:] == ["x", "a2", "y", "a3"]
+        assert found["messages"][1][1].endswith("(on)")
+        assert recoveries(scene)[0]["in_flight"] == ["x", "y"]
+        again = reopen(scene)
+        assert (again["messages"], scene.model_calls) == (found["messages"], 4)
+
+    def test_close_with_a_turn_and_a_send(self, scene: Scene) -> None:
+        """C34: `close()`: within 1 s `stopped` and `skipped`, both `TurnError("closed")`; reopened: both answered."""
+        found = scene.run("""
+        import time
+        chat = make_agent(Reply("one two three", hang=True)).chat("c")
+        first, second = chat.send("hi"), chat.send("x")
+        while not chat.messages[1:]:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        began = time.monotonic()
+        chat.close()
+        outcomes = [await first, await second]
+        result = [time.monotonic() - began, [[o.status, o.error.stage] for o in outcomes]]
+        """)
+        assert found[0] < 1.0
+        assert found[1] == [["stopped", "closed"], ["skipped", "closed"]]
+        again = reopen(scene, '"(on)", "a2"')
+        assert [m[0] for m in again["messages"]] == ["user", "assistant", "user", "assistant"]
+        assert again["parts"][1] == ["step-start", "one two three", "step-start", "(on)"]
+        assert recoveries(scene)[0]["cause"] == "kernel_restarted"
+
+    def test_close_while_a_handler_hangs(self, scene: Scene) -> None:
+        """C34: also when a handler does not let go."""
+        found = scene.run("""
+        import time
+        chat = make_agent(Reply(calls=[("pay", {"order": "slow"}, "c1")])).chat("c")
+        first = chat.send("hi")
+        while not (folder / "calls").exists():
+            await asyncio.sleep(0.01)
+        began = time.monotonic()
+        chat.close()
+        outcome = await first
+        result = [time.monotonic() - began, outcome.status, outcome.error.stage]
+        """)
+        assert found[0] < 1.3
+        assert found[1:] == ["stopped", "closed"]
+        again = reopen(scene, '"sorry"')
+        assert again["messages"][1][1] == "sorry"
+        assert scene.calls == ["pay slow"]
+
+    def test_exit_of_the_process(self, scene: Scene) -> None:
+        """An orderly exit flushes, marks the turn and gives the lease back: cause `kernel_restarted`."""
+        scene.run(
+            """
+        chat = make_agent(Reply("one two three", hang=True)).chat("c")
+        chat.send("hi")
+        while not chat.messages[1:]:
+            await asyncio.sleep(0.01)
+        from chatnb.runtime import process
+        """,
+            leave="exit",
+        )
+        assert reopen(scene)["messages"][1][1].endswith("(on)")
+        assert recoveries(scene)[0]["cause"] == "kernel_restarted"
+
+
+class TestOffers:
+    """What is old, or wanted so, waits for a person."""
+
+    def test_too_old(self, scene: Scene) -> None:
+        """C10: crash 11 minutes ago: nothing runs, offered; `continue_last_turn()`: the same message grows."""
+        crash_in_text(scene)
+        found = reopen(scene, shift=660)
+        assert (found["offered"], found["recovering"], scene.model_calls) == (True, False, 1)
+        assert found["messages"][1][1].startswith("one")
+        after = scene.run("""
+        chat = make_agent("(on)").chat("c")
+        before = chat.messages[1].id
+        assert chat.interruption.offered
+        outcome = await chat.continue_last_turn()
+        result = [outcome.status, chat.messages[1].id == before, chat.messages[1].text, len(chat.messages)]
+        result.append(chat.interruption)
+        """)
+        assert after[:2] == ["completed", True]
+        assert after[2].endswith("(on)")
+        assert after[3:] == [2, None]
+        assert len(recoveries(scene)) == 1
+
+    def test_not_auto(self, scene: Scene) -> None:
+        """C11: `Recovery(auto=False)`, crash with no chunk: offered; continuing answers the user message, once."""
+        scene.crash('chat = make_agent("x").chat("c")\nawait chat.send("hi")', at="model.before_call")
+        found = scene.run("""
+        chat = make_agent("answer", recovery=Recovery(auto=False)).chat("c")
+        first = await chat.stable()
+        result = [first, shown(chat)["offered"], (await chat.continue_last_turn()).status, shown(chat)["messages"]]
+        """)
+        assert found == [False, True, "completed", [["user", "hi"], ["assistant", "answer"]]]
+        assert scene.model_calls == 1
+
+    def test_a_new_message(self, scene: Scene) -> None:
+        """C12: offered partial, then `send("new")`: one model call; partial stays; `conversation_changed`."""
+        crash_in_text(scene)
+        found = scene.run("""
+        chat = make_agent("answer", recovery=Recovery(auto=False)).chat("c")
+        await chat.stable()
+        outcome = await chat.send("new")
+        store = chat._engine.store
+        incident = store.load_incidents("c")[0]
+        result = [shown(chat), store.load_turns("c")[0].state, incident.reason, outcome.status]
+        """)
+        assert [m[0] for m in found[0]["messages"]] == ["user", "assistant", "user", "assistant"]
+        assert found[0]["messages"][2:] == [["user", "new"], ["assistant", "answer"]]
+        assert found[1:] == ["stopped", "conversation_changed", "completed"]
+        assert scene.model_calls == 2
+
+    HELD = """
+    chat = make_agent(Reply("one two three four", delay=0.03)).chat("c")
+    chat.send("hi")
+    chat.send("x")
+    chat.undo()
+    await chat.send("y")
+    """
+
+    def test_held_inputs_run_after_it(self, scene: Scene) -> None:
+        """With an offer in-flight inputs are held; Continue runs the turn and then them."""
+        scene.crash(self.HELD.replace("    chat.undo()\n", ""), at="chunk.flushed:2")
+        found = scene.run("""
+        chat = make_agent("(on)", "a2", "a3", recovery=Recovery(auto=False)).chat("c")
+        await chat.stable()
+        result = [shown(chat)]
+        await chat.continue_last_turn()
+        await chat.stable()
+        result.append(shown(chat))
+        """)
+        assert (found[0]["held"], found[0]["queue"]) == (2, [])
+        assert [m[1] for m in found[1]["messages"]][2:] == ["x", "a2", "y", "a3"]
+
+    def test_held_inputs_become_history(self, scene: Scene) -> None:
+        """A new message turns held messages into plain history before it; held chat actions end `skipped`."""
+        scene.crash(self.HELD, at="chunk.flushed:2")
+        found = scene.run("""
+        chat = make_agent("answer", recovery=Recovery(auto=False)).chat("c")
+        await chat.stable()
+        await chat.send("new")
+        await chat.stable()
+        result = shown(chat)
+        """)
+        assert [m[1] for m in found["messages"]][2:] == ["x", "y", "new", "answer"]
+        assert reopen(scene)["messages"] == found["messages"]
+
+    def test_discard(self, scene: Scene) -> None:
+        """`discard()` ends an offered turn as `stopped`, reason `discarded`; its partial stays."""
+        crash_in_text(scene)
+        found = scene.run("""
+        chat = make_agent("x", recovery=Recovery(auto=False)).chat("c")
+        await chat.stable()
+        chat.discard()
+        stable = await chat.stable()
+        store = chat._engine.store
+        result = [stable, shown(chat), store.load_turns("c")[0].state, store.load_incidents("c")[0].reason]
+        """)
+        assert found[0] is True
+        assert found[1]["messages"][1][1].startswith("one")
+        assert (found[1]["offered"], found[2], found[3]) == (None, "stopped", "discarded")
+        assert reopen(scene)["offered"] is None
+
+    def test_the_hook_decides_over_age(self, scene: Scene) -> None:
+        """C14: the hook returns `None` for a turn a day old: offered; a `RecoveryDecision()`: continued."""
+        crash_in_text(scene)
+        assert reopen(scene, shift=86400)["offered"] is True
+        assert recoveries(scene)[0]["offered"] is True
+
+    def test_the_hook_continues_an_old_one(self, scene: Scene) -> None:
+        """C14: a `RecoveryDecision()` for a turn a day old: continued."""
+        crash_in_text(scene)
+        found = reopen(scene, '"(on)", hook=lambda event: RecoveryDecision()', shift=86400)
+        assert found["messages"][1][1].endswith("(on)")
+        assert found["offered"] is None
+
+    def test_an_old_one_is_old_at_the_second_opening_too(self, scene: Scene) -> None:
+        """An opening that dies before anything was decided is no sign of life of the turn."""
+        crash_in_text(scene)
+        scene.crash(OPEN.format(steps='"x"'), at="recovery.scanned", shift=660)
+        assert reopen(scene, shift=662)["offered"] is True
+        assert scene.model_calls == 1
+
+
+class TestDecisions:
+    """What the hook decides is done, and settled work is never dropped."""
+
+    NO = "hook=lambda event: RecoveryDecision(persist=False, continue_=False)"
+
+    def test_text_only(self, scene: Scene) -> None:
+        """C15: `persist=False, continue_=False`, text only: no assistant message, the user message is there."""
+        crash_in_text(scene)
+        found = reopen(scene, f'"x", {self.NO}')
+        assert found["messages"] == [["user", "hi"]]
+        assert (found["offered"], found["reason"], scene.model_calls) == (False, "continue_disabled", 1)
+
+    def test_settled_work(self, scene: Scene) -> None:
+        """C15: with one settled call the whole partial is kept."""
+        scene.crash(
+            """
+        chat = make_agent(Reply("sure", calls=[("pay", {"order": "7"}, "c1")]), "done").chat("c")
+        await chat.send("hi")
+        """,
+            at="tool.recorded",
+        )
+        found = reopen(scene, f'"x", {self.NO}')
+        assert found["parts"][1] == ["step-start", "sure", ["pay", "output-available", "paid 7"]]
+
+    def test_dropping_the_partial_retries(self, scene: Scene) -> None:
+        """`persist=False` on a text-only continue becomes a retry of the unanswered message."""
+        crash_in_text(scene)
+        found = reopen(scene, '"anew", hook=lambda event: RecoveryDecision(persist=False)')
+        assert found["messages"] == [["user", "hi"], ["assistant", "anew"]]
+
+    def test_a_chain(self, scene: Scene) -> None:
+        """`chain` becomes a branch whose user leaf is answered; the stored partial stays in the tree."""
+        crash_in_text(scene)
+        found = scene.run("""
+        def hook(event):
+            message = {"id": "other", "role": "user", "parts": [{"type": "text", "text": "other"}]}
+            return RecoveryDecision(chain=[message])
+        chat = make_agent("answer", hook=hook).chat("c")
+        await chat.stable()
+        tree = chat._engine.tree
+        result = [shown(chat)["messages"], len(tree), chat._engine.store.load_turns("c")[0].state]
+        """)
+        assert found == [[["user", "other"], ["assistant", "answer"]], 4, "completed"]
+
+    def test_an_empty_chain(self, scene: Scene) -> None:
+        """An empty `chain`: nothing runs."""
+        crash_in_text(scene)
+        found = reopen(scene, '"x", hook=lambda event: RecoveryDecision(chain=[])')
+        assert (found["messages"], scene.model_calls) == ([], 1)
+
+    def test_chosen_inputs(self, scene: Scene) -> None:
+        """`recovered_inputs`: exactly those, in that order; an invented one gets the turn's body."""
+        scene.crash(
+            """
+        chat = make_agent(Reply("one two three four", delay=0.03)).chat("c")
+        chat.send("hi", body={"k": 1})
+        chat.send("x")
+        await chat.send("y")
+        """,
+            at="chunk.flushed:2",
+        )
+        found = scene.run("""
+        bodies = []
+        def hook(event):
+            return RecoveryDecision(recovered_inputs=[event.in_flight_inputs[1], "mine"])
+        agent = make_agent("(on)", "a2", "a3", hook=hook)
+        agent.on_turn_start(lambda event: bodies.append(event.body))
+        chat = agent.chat("c")
+        await chat.stable()
+        result = [shown(chat)["messages"], bodies]
+        """)
+        assert [m[1] for m in found[0]][2:] == ["y", "a2", "mine", "a3"]
+        assert found[1] == [{"k": 1}, None, {"k": 1}]
+        assert reopen(scene)["queue"] == []
+
+    def test_no_inputs(self, scene: Scene) -> None:
+        """`recovered_inputs=[]`: none run."""
+        scene.crash(TestOffers.HELD, at="chunk.flushed:2")
+        found = reopen(scene, '"(on)", hook=lambda event: RecoveryDecision(recovered_inputs=[])')
+        assert len(found["messages"]) == 2
+
+    @pytest.mark.parametrize("answer", ["1 / 0", "'yes'", "RecoveryDecision(chain=[{'role': 'nobody'}])"])
+    def test_a_failing_hook(self, scene: Scene, answer: str) -> None:
+        """A hook that raises or returns something else: partial stored, offered, reason told, no model call."""
+        crash_in_text(scene)
+        found = reopen(scene, f'"x", hook=lambda event: {answer}')
+        assert (found["offered"], found["recovering"], scene.model_calls) == (True, False, 1)
+        assert found["reason"]
+        assert found["messages"][1][1].startswith("one")
+
+    def test_requeued_and_then_the_hook_raises(self, scene: Scene) -> None:
+        """C27: `recovery.requeued`, reopened, the hook raises: not recovering, offered, reason told, no model call."""
+        crash_in_text(scene)
+        scene.crash(OPEN.format(steps='"x"'), at="recovery.requeued")
+        found = reopen(scene, '"x", hook=lambda event: 1 / 0')
+        assert (found["recovering"], found["offered"]) == (False, True)
+        assert "ZeroDivisionError" in found["reason"]
+        assert scene.model_calls == 1
+
+
+class TestContinueLastTurn:
+    """`continue_last_turn` goes on with the last message."""
+
+    def test_bodies(self, scene: Scene) -> None:
+        """C18: `body={}` after {"a": 1}: the turn sees `{}`; with no argument {"a": 1}; an empty chat: `skipped`."""
+        found = scene.run("""
+        seen = []
+        agent = make_agent("a", "b", "c")
+        agent.on_turn_start(lambda event: seen.append([event.trigger, event.body]))
+        chat = agent.chat("c")
+        empty = (await chat.continue_last_turn()).status
+        await chat.send("hi", body={"a": 1})
+        await chat.continue_last_turn()
+        await chat.continue_last_turn(body={})
+        result = [empty, seen, len(chat.messages)]
+        """)
+        bodies = [["submit-message", {"a": 1}], ["continuation", {"a": 1}], ["continuation", {}]]
+        assert found == ["skipped", bodies, 2]
+
+
+class TestBudgets:
+    """What makes no progress is given up."""
+
+    CRASH = 'chat = make_agent("x", recovery=Recovery(max_attempts=2)).chat("c")\nawait chat.stable()'
+    GIVE_UP = """
+    def exhausted(event):
+        mark(f"exhausted {event.reason}")
+    chat = make_agent("x", recovery=Recovery(max_attempts=2, on_exhausted=exhausted, terminal_message="Over.")).chat("c")
+    await chat.stable()
+    result = [shown(chat), chat.error.message if chat.error else None]
+    """
+
+    def test_attempts(self, scene: Scene) -> None:
+        """C19: `max_attempts=2`, crashing thrice: third reopening: `error`, `on_exhausted` once, banner, nothing runs."""
+        scene.crash('chat = make_agent("x").chat("c")\nawait chat.send("hi")', at="model.before_call")
+        scene.crash(self.CRASH, at="model.before_call")
+        scene.crash(self.CRASH, at="model.before_call")
+        found, text = scene.run(self.GIVE_UP)
+        assert (found["error"], text, found["recovering"]) == ("max_attempts_exceeded", "Over.", False)
+        assert scene.calls == ["exhausted max_attempts_exceeded"]
+        again, text = scene.run(self.GIVE_UP)
+        assert (again["error"], text) == ("max_attempts_exceeded", "Over.")
+        assert (len(scene.calls), scene.model_calls) == (1, 0)
+        assert [h["attempt"] for h in recoveries(scene)] == [1, 2]
+        cleared = scene.run("""
+        chat = make_agent("fine").chat("c")
+        await chat.send("again")
+        result = shown(chat)["error"]
+        """)
+        assert cleared is None
+        assert reopen(scene)["error"] is None
+
+    def test_progress(self, scene: Scene) -> None:
+        """C20: each attempt adds text and crashes, `max_attempts=2`, five times: still recovering, `attempt` 1."""
+        crash_in_text(scene)
+        again = 'chat = make_agent(Reply("more words here now", delay=0.06), recovery=Recovery(max_attempts=2))'
+        for _ in range(5):
+            scene.crash(f'{again}.chat("c")\nawait chat.stable()', at="chunk.flushed:2")
+        found = scene.run("""
+        chat = make_agent("end", recovery=Recovery(max_attempts=2)).chat("c")
+        await chat.stable()
+        result = shown(chat)
+        """)
+        assert found["messages"][1][1].endswith("end")
+        assert {h["attempt"] for h in recoveries(scene)} == {1}
+        partials = [h["partial"] for h in recoveries(scene)]
+        assert partials == sorted(partials, key=len)
+
+    def test_work(self, scene: Scene) -> None:
+        """C20: `max_work=1`: `work_budget_exceeded`."""
+        crash_in_text(scene)
+        again = 'chat = make_agent(Reply("more words here now", delay=0.06), recovery=Recovery(max_work=1)).chat("c")'
+        for _ in range(2):
+            scene.crash(
+                again.replace('Reply("more', 'Reply(reasoning="hm", text="more') + "\nawait chat.stable()",
+                at="chunk.flushed:3",
+            )
+        found = scene.run("""
+        chat = make_agent("end", recovery=Recovery(max_work=1)).chat("c")
+        await chat.stable()
+        result = shown(chat)
+        """)
+        assert found["error"] == "work_budget_exceeded"
+
+
+class TestWaitingForAPerson:
+    """A parked turn has no attempts, no clock, no age."""
+
+    def test_a_week_later(self, scene: Scene) -> None:
+        """C22: approval pending, crash, a week on: no incident, no attempt; `approve()`: handler once, turn goes on."""
+        scene.crash(
+            """
+        chat = make_agent(Reply(calls=[("refund", {"order": "7"}, "c1")])).chat("c")
+        await chat.send("hi")
+        """,
+            at="tool.approval",
+        )
+        found = scene.run(
+            """
+        chat = make_agent("thanks").chat("c")
+        await chat.stable()
+        result = [chat._engine.store.load_incidents("c"), shown(chat)["pending"], (await chat.approve()).text]
+        """,
+            shift=7 * 86400,
+        )
+        assert found == [[], ["refund"], "thanks"]
+        assert (scene.calls, recoveries(scene)) == (["refund 7"], [])
+
+    def test_a_batch_of_an_approval_and_a_running_call(self, scene: Scene) -> None:
+        """C23: the call is unknown, the approval still in `pending`, the turn `awaiting`."""
+        scene.crash("""
+        calls = [("pay", {"order": "die"}, "c1"), ("refund", {"order": "7"}, "c2")]
+        chat = make_agent(Reply(calls=calls)).chat("c")
+        await chat.send("hi")
+        """)
+        found = scene.run("""
+        chat = make_agent("thanks").chat("c")
+        await chat.stable()
+        result = [shown(chat), chat._engine.store.load_turns("c")[0].state]
+        """)
+        assert (found[0]["pending"], found[1]) == (["refund"], "awaiting")
+        assert "whether it took effect is unknown" in found[0]["parts"][1][1][2]
+        assert scene.calls == ["pay die"]
+
+
+class TestEmptyKernel:
+    """A model is told that the kernel was restarted."""
+
+    def test_the_note(self, scene: Scene) -> None:
+        """C29: the first request holds the note just before the new message, and so do later ones; history does not."""
+        scene.run('chat = make_agent("a1").chat("c")\nawait chat.send("u1")')
+        found = scene.run("""
+        model = make_model("a2", "a3")
+        chat = make_agent(model=model).chat("c")
+        await chat.send("u2")
+        await chat.send("u3")
+        texts = [[m["content"][0]["text"] for m in r.messages] for r in model.requests]
+        result = [texts, [m.text for m in chat.messages]]
+        """)
+        (first, second), history = found
+        assert [t for t in first if "kernel" not in t] == ["u1", "a1", "u2"]
+        assert "kernel was restarted" in first[2]
+        assert second[:4] == first
+        assert history == ["u1", "a1", "u2", "a2", "u3", "a3"]
+
+    def test_agents_without_actions_are_not_told(self, scene: Scene) -> None:
+        """Requests of agents without actions carry no note."""
+        scene.run('chat = make_agent("a1").chat("c")\nawait chat.send("u1")')
+        assert scene.run("""
+        model = make_model("a2")
+        await make_agent(model=model, actions=[]).chat("c").send("u2")
+        result = [m["content"][0]["text"] for m in model.requests[0].messages]
+        """) == ["u1", "a1", "u2"]
