@@ -16,7 +16,8 @@ from .calls import (
     settle_open_calls,
     waiting_calls,
 )
-from .tree import Branch, Maker, Node, Tree, TreeEdit
+from .nodes import Branch, Maker, Node, TreeEdit
+from .tree import Tree
 
 __all__ = [
     "Backend",

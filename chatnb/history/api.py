@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from ..messages import UIMessage
 from .calls import ResolvedCall, ToolCall, new_tool_results, pending_calls, resolved_calls
-from .tree import Branch
+from .nodes import Branch
 
 Edit = Callable[[Sequence[UIMessage]], list[UIMessage] | None]
 """Makes a chain of a chain. In `hydrate_messages` it is done again on top of the list that the hook returns."""
