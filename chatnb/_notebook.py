@@ -7,7 +7,7 @@ into their cards; in a script it goes where the script's output goes.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .actions import Action, Catalog
     from .kernel.objects import ChatObjects
 
+MENTION = "data-variable"
 MENTION_SECONDS = 10.0
 SHOW_SECONDS = 0.1
 
@@ -88,22 +89,23 @@ class Notebook:
     async def expand(self, message: UIMessage, chat_id: str) -> UIMessage:
         """Return a message with a `data-variable` part for each variable that its text mentions by `@name`.
 
-        The summaries are made on the main thread; one that takes longer than 10 s is said to be unavailable.
+        What an edited message holds of its former version stays as it was sent. The summaries are made on the main thread; one that takes longer than 10 s is said to be unavailable.
         """
         from .kernel.variables_mentions import unavailable_part
 
-        names = self.mentions.known(message.text)
+        wire = message.to_wire()
+        held = {part["data"].get("name") for part in wire["parts"] if part["type"] == MENTION}
+        names = [name for name in self.mentions.known(message.text) if name not in held]
         if not names:
             return message
         call = FunctionCall(
             function=self.mentions.parts, kwargs={"text": message.text}, chat_id=chat_id, timeout=MENTION_SECONDS
         )
         result = await self._runtime.calls.run(call)
-        parts: Sequence[JsonValue] = result.value if result.error is None and result.reason == "returned" else ()
-        if not parts:
-            parts = [unavailable_part(name) for name in names]
-        wire = message.to_wire()
-        return as_message({**wire, "parts": [*wire["parts"], *parts]})
+        parts = result.value if result.error is None and result.reason == "returned" else ()
+        made = {part["data"]["name"]: part for part in parts}
+        new = [made.get(name) or unavailable_part(name) for name in names]
+        return as_message({**wire, "parts": [*wire["parts"], *new]})
 
 
 def convert_mention(part: Any) -> dict[str, JsonValue] | None:

@@ -132,7 +132,7 @@ class Attempt:
                 continue
             if self._grant is not None and (meant is None or meant.get(name) != resolve.remember(name)):
                 raise ActionError(
-                    f"The variable for {parameter.name} is another object than when the call was asked.",
+                    f"The variable for {parameter.name} is another object than when the call was asked (variable_changed).",
                     code="variable_changed",
                     status_code=409,
                 )

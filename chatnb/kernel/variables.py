@@ -93,7 +93,7 @@ class ChatVariables:
 
     def _refuse(self, code: str, reason: str, name: str, wanted: VariableParameter | None) -> NoReturn:
         candidates = [] if self.policy.share == "off" else self._candidates(name, wanted)
-        parts = [f"{reason}."]
+        parts = [f"{reason} ({code})."]
         if wanted is not None:
             parts.append(f"{wanted.name} takes the name of a variable of type {wanted.shown}.")
         if candidates:

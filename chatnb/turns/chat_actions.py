@@ -112,7 +112,13 @@ async def _apply(run: ActionRun, kind: str, payload: dict[str, Any]) -> Edit:
         if chain is not None:
             run.is_hydrated = True
             engine.apply_list(chain)
-    return await _edit_own(run, action) if own else _edit_built_in(run, kind, payload)
+    if own:
+        return await _edit_own(run, action)
+    edit = _edit_built_in(run, kind, payload)
+    if kind == "edit" and edit.answers and edit.tree is not None:
+        # An edited message may mention other variables than before.
+        edit.tree.nodes[:] = [(node, await engine.with_mentions(new, run.input)) for node, new in edit.tree.nodes]
+    return edit
 
 
 def _parse(run: ActionRun, kind: str, payload: dict[str, Any]) -> Any:

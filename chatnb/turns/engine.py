@@ -181,7 +181,7 @@ class ChatEngine(EngineRecovery):
             return await self.run_turn(input_, "action-turn", after_action=True)
         if kind == "send":
             input_.superseded[:0] = await self.pass_over_offer(input_)
-            incoming = tuple([await self._expanded(i) for i in (*input_.superseded, input_)])
+            incoming = tuple([await self.with_mentions(i.message, i) for i in (*input_.superseded, input_)])
             return await self.run_turn(input_, "submit-message", incoming=incoming)
         raise AssertionError(f"no way to run an input of kind {kind!r}")
 
@@ -206,9 +206,9 @@ class ChatEngine(EngineRecovery):
             regenerates=resumed.regenerates,
         )
 
-    async def _expanded(self, input_: Input) -> UIMessage:
-        """Return a send's message with what it mentions; who writes over HTTP sees nothing of this process's names."""
-        message, expand = input_.message, self.definition.expand
+    async def with_mentions(self, message: UIMessage, input_: Input) -> UIMessage:
+        """Return a message with what it mentions; who writes over HTTP sees nothing of this process's names."""
+        expand = self.definition.expand
         if expand is None or "@" not in message.text or input_.origin.startswith("http"):
             return message
         return await expand(message)

@@ -57,6 +57,46 @@ def reply_after(*futures):
     return future
 """
 
+# What a kernel begins with whose cells use the public interface alone.
+CHATS = """
+import asyncio, json, os, sys, threading, time
+sys.path.insert(0, {root!r})
+os.environ["CHATNB_STORE"] = {folder!r} + "/chats.db"
+os.environ["CHATNB_OFFLINE_RHYTHM"] = "0"
+os.environ.pop("ANTHROPIC_API_KEY", None)
+import chatnb
+from chatnb import Agent, action
+from chatnb.models import Reply, ScriptedModel
+
+def note(event, **details):
+    line = json.dumps({{"event": event, "thread": threading.current_thread().name, "at": time.monotonic(), **details}})
+    with open({journal!r}, "a") as file:
+        file.write(line + "\\n")
+
+def later(seconds, function):
+    "What a click does: the function is called on another thread, in so many seconds."
+    threading.Timer(seconds, function).start()
+
+inside = threading.Event()
+def once_inside(function):
+    "The function is called on another thread as soon as a call has set `inside`."
+    inside.clear()
+    def wait():
+        inside.wait()
+        function()
+    threading.Thread(target=wait, daemon=True).start()
+
+def told(chat):
+    "The calls of the last answer: state, input and output, and what their cards show."
+    parts = chat.messages[-1].to_wire()["parts"]
+    shown = {{p["id"]: p["data"]["outputs"] for p in parts if p["type"] == "data-output"}}
+    return [
+        {{"state": p["state"], "input": p.get("input"), "output": p.get("output"), "error": p.get("errorText"),
+          "shown": shown.get(p["toolCallId"], [])}}
+        for p in parts if "toolCallId" in p
+    ]
+"""
+
 # Functions that tests ask for.
 FUNCTIONS = """
 def quick():
@@ -97,18 +137,18 @@ class Cell:
 class Kernel:
     """A running kernel with the prelude executed."""
 
-    def __init__(self, folder: Path, kind: str = "thread") -> None:
+    def __init__(self, folder: Path, kind: str = "thread", *, prelude: str = PRELUDE) -> None:
         self.journal = folder / f"journal-{kind}.jsonl"
         self.journal.write_text("")
         self.manager = KernelManager(kernel_name="python3")
-        self._kind = kind
+        self._prelude = prelude.format(root=str(ROOT), journal=str(self.journal), kind=kind, folder=str(folder))
 
     def __enter__(self) -> Self:
         self.manager.start_kernel(extra_arguments=["--HistoryManager.enabled=False"])
         self.client: BlockingKernelClient = self.manager.blocking_client()
         self.client.start_channels()
         self.client.wait_for_ready(timeout=DEADLINE)
-        cell = self.run(PRELUDE.format(root=str(ROOT), journal=str(self.journal), kind=self._kind))
+        cell = self.run(self._prelude)
         assert cell.status == "ok", cell.error
         return self
 
@@ -153,6 +193,24 @@ class Kernel:
     def run(self, code: str) -> Cell:
         """Send a cell and wait for its end."""
         return self.finish(self.send(code))
+
+    def ok(self, code: str) -> Cell:
+        """Run a cell that must not fail."""
+        cell = self.run(code)
+        assert cell.status == "ok", cell.error
+        return cell
+
+    def value(self, expression: str) -> Any:
+        """Return what an expression gives in the kernel, as JSON."""
+        return json.loads(self.ok(f"print(json.dumps({expression}))").text)
+
+    def wait_until(self, expression: str) -> None:
+        """Wait until an expression is true in the kernel; cells and calls between cells go on meanwhile."""
+        deadline = time.monotonic() + DEADLINE
+        while not self.value(f"bool({expression})"):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"never true: {expression}")
+            time.sleep(0.02)
 
     def events(self, *, event: str | None = None, name: str | None = None) -> list[dict[str, Any]]:
         """The journal's lines so far."""
