@@ -58,7 +58,7 @@ class TestInject:
             assert "be brief" not in last_texts(mock)
 
     async def test_in_every_step(self) -> None:
-        """It stands after the chain in every step; injected mid-run it comes from the next step, call and result whole."""
+        """It stands after the chain in every step; injected mid-run it comes from the next step."""
 
         @action(read_only=True)
         async def note(key: str) -> str:
