@@ -105,6 +105,15 @@ class ClientTools:
         self._seam.set_tool_phase(tool_call_id, True)
         return True
 
+    def answered(self, tool_call_id: str) -> None:
+        """A page has answered. The call is remembered until it is settled, so that nobody is asked meanwhile."""
+        run = self._runs.get(tool_call_id)
+        if run is not None:
+            self._cancel(run)
+            if run.started_by is not None:
+                run.started_by = None
+                self._seam.set_tool_phase(tool_call_id, False)
+
     def settled(self, tool_call_id: str) -> None:
         """A call is over."""
         run = self._runs.pop(tool_call_id, None)

@@ -284,12 +284,12 @@ class WidgetDeeds(Reads):
         if problem is not None:
             answer(error_ack("too_large", problem))
             return
-        self.tools.settled(command.tool_call_id)
+        self.tools.answered(command.tool_call_id)
         auto = self._settings.auto_continue
         self.finish(self._seam.do("add_tool_output", command.tool_call_id, command.output, continue_=auto), answer)
 
     def _tool_error(self, command: Any, answer: Answer) -> None:
-        self.tools.settled(command.tool_call_id)
+        self.tools.answered(command.tool_call_id)
         auto = self._settings.auto_continue
         text = command.text[:2000]
         self.finish(self._seam.do("add_tool_error", command.tool_call_id, text, continue_=auto), answer)

@@ -1,5 +1,9 @@
 import type { AssetFrame } from "./protocol";
 
+/** Content comes right after what refers to it; only if it stays out is it asked for. */
+const PATIENCE = 400;
+const AGAIN = 4000;
+
 interface Loading {
   pieces: (Uint8Array | undefined)[];
   mediaType: string;
@@ -55,8 +59,8 @@ export class Assets {
     return url;
   }
 
-  /** Calls back when the asset is there, at once if it is; asks for it if nobody has. */
-  whenLoaded(hash: string, fn: () => void): () => void {
+  /** Calls back when the asset is there, at once if it is. If it does not come it is asked for, by `ask` if that is given. */
+  whenLoaded(hash: string, fn: () => void, ask: () => void = () => this.request(hash)): () => void {
     if (shared.blobs.has(hash)) {
       fn();
       return () => undefined;
@@ -64,7 +68,15 @@ export class Assets {
     let set = this.waiting.get(hash);
     if (!set) {
       this.waiting.set(hash, (set = new Set()));
-      if (!this.loading.has(hash)) this.request(hash);
+      let before = -1;
+      const look = (): void => {
+        if (!this.waiting.get(hash)?.size) return;
+        const pieces = this.loading.get(hash)?.pieces.filter(Boolean).length ?? 0;
+        if (pieces === Math.max(0, before)) ask();
+        before = pieces;
+        setTimeout(look, AGAIN);
+      };
+      setTimeout(look, PATIENCE);
     }
     set.add(fn);
     return () => set.delete(fn);

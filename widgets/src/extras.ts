@@ -69,7 +69,7 @@ export class Extras {
   private async fetch<N extends ExtraName>(name: N): Promise<ExtraModule<N>> {
     const result = await this.connection.command("getExtra", { name });
     const hash = String(result.hash);
-    await new Promise<void>((resolve) => this.assets.whenLoaded(hash, resolve));
+    await new Promise<void>((resolve) => this.assets.whenLoaded(hash, resolve, () => void this.connection.command("getExtra", { name }).catch(() => undefined)));
     const blob = this.assets.blob(hash);
     const url = URL.createObjectURL(new Blob(blob ? [blob] : [], { type: "text/javascript" }));
     try {

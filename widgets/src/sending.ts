@@ -3,6 +3,7 @@ import { randomId } from "./ids";
 import { CommandError } from "./outbox";
 
 const GRACE = 3000;
+const SHOWN = 250;
 
 /** The way of an own message: shown at once, taken back by Stop, given back when refused (spec/widget.md, 3.2 and 5.1). */
 export class Sending {
@@ -60,6 +61,8 @@ export class Sending {
     if (count > 0 && this.app.ui.outgoing.length > 0) {
       this.app.ui.outgoing = this.app.ui.outgoing.slice(count);
       this.app.store.mark("ui");
+      // A quick turn may be over in the same frame that shows the message: nothing more is heard of it.
+      setTimeout(() => this.heard(), SHOWN);
     }
   }
 

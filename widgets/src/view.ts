@@ -169,7 +169,7 @@ export function show(transport: Transport, element: HTMLElement): () => void {
   connection.onTurnEnd = save;
   connection.onInsertCell = (frame) => {
     void (transport.insertCell?.(frame.source, frame.kind, frame.position) ?? Promise.resolve(false)).then((ok) =>
-      connection.command("cellInserted", { id: frame.id, ok }).catch(() => undefined),
+      connection.command("cellInserted", { ok }, { id: frame.id }).catch(() => undefined),
     );
   };
   extras.onRefused = () => {

@@ -66,7 +66,7 @@ export function Header({ box }: { box: Box }): VNode {
       link.href = assets.url(hash) ?? "";
       link.download = String(result.filename);
       link.click();
-    });
+    }, () => undefined);
   };
   const item = (label: string, isDisabled: boolean, onClick: () => void): VNode => (
     <button type="button" role="menuitem" tabIndex={-1} disabled={isDisabled} title={isDisabled && why ? why : undefined} onClick={onClick}>

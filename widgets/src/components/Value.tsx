@@ -3,10 +3,14 @@ import type { ComponentChildren, VNode } from "preact";
 import { isAsset } from "../parts";
 import type { Json } from "../protocol";
 import { visible } from "../sanitize";
+import { Code } from "./Code";
 import { TooLarge, useAsset } from "./Picture";
 import { useEffect, useState } from "preact/hooks";
 
 const isObject = (value: Json): boolean => typeof value === "object" && value !== null;
+
+/** Code that a model wants to run is read before it is approved. */
+const isCode = (key: string, value: Json): value is string => typeof value === "string" && /^(?:code|source)$/.test(key);
 
 /** A section that opens on a click. */
 export const Fold = ({ label, children, isOpen }: { label: ComponentChildren; children: ComponentChildren; isOpen?: boolean }): VNode => (
@@ -54,10 +58,10 @@ export function Value({ value, depth = 0 }: { value: Json; depth?: number }): VN
 const Rows = ({ entries, depth, isList }: { entries: [string, Json][]; depth: number; isList: boolean }): VNode => (
   <dl class="cn-rows">
     {entries.map(([key, value]) => (
-      <div key={key}>
+      <div key={key} data-long={typeof value === "string" && value.includes("\n") ? "" : undefined}>
         <dt class={isList ? "cn-index" : undefined}>{visible(key)}</dt>
         <dd>
-          <Value value={value} depth={depth + 1} />
+          {isCode(key, value) ? <Code text={value} lang="python" isDone /> : <Value value={value} depth={depth + 1} />}
         </dd>
       </div>
     ))}

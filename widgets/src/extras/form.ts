@@ -145,7 +145,7 @@ function buildField(key: string, raw: JsonObject, root: JsonObject, value: Json,
     } else input.rows = Math.min(16, Math.max(3, String(start ?? "").split("\n").length));
     input.value = start === undefined || start === null ? "" : String(start);
     return finish(input, () => {
-      if (input.value === "" && (!isRequired || schema.nullable) && start !== "") return empty();
+      if (input.value === "" && start !== "" && schema.minLength !== 0) return empty();
       if (typeof schema.minLength === "number" && input.value.length < schema.minLength) return texts.required;
       return { value: input.value };
     });
@@ -157,7 +157,11 @@ function buildField(key: string, raw: JsonObject, root: JsonObject, value: Json,
     select.multiple = true;
     select.size = Math.min(6, choices.length);
     choices.forEach((option, at) => select.append(new Option(String(option), String(at), false, Array.isArray(start) && start.includes(option))));
-    return finish(select, () => ({ value: [...select.selectedOptions].map((option) => choices[Number(option.value)]) }));
+    return finish(select, () => {
+      const chosen = [...select.selectedOptions].map((option) => choices[Number(option.value)]);
+      if (chosen.length === 0 && start === undefined) return isRequired && schema.minItems ? texts.required : { value: isRequired ? [] : undefined };
+      return { value: chosen };
+    });
   }
   if (schema.type === "object" && schema.properties) {
     const inner = buildFields(schema, root, (start as JsonObject | undefined) ?? {}, texts);

@@ -26,7 +26,12 @@ class Tools {
     const controller = new AbortController();
     this.running.set(toolCallId, controller);
     try {
-      await this.connection.command("toolStarted", { toolCallId });
+      try {
+        await this.connection.command("toolStarted", { toolCallId });
+      } catch {
+        // It runs elsewhere, or is settled.
+        return;
+      }
       const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
       let tool: Tool;
       try {
