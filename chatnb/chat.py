@@ -14,7 +14,8 @@ from ._inputs import ChatInputs
 from ._json import JsonValue
 from ._notebook import Notebook
 from ._pending import PendingCalls
-from .errors import MessageTooLargeError, NoActiveTurnError
+from .actions import find_identity
+from .errors import ChatInUseError, MessageTooLargeError, NoActiveTurnError
 from .history import History
 from .history.api import checked_message
 from .messages import UIMessage
@@ -65,7 +66,8 @@ class Chat(ChatInputs):
         return chat
 
     _runtime: Any
-    _engine: ChatEngine
+    _bound_engine: ChatEngine
+    _process: int
     _composition: Composition
     _client_data: Any
     _observers: list[Callable[[Change], Any]]
@@ -78,11 +80,27 @@ class Chat(ChatInputs):
     _owner: Owner
 
     def _attach(self, engine: ChatEngine, composition: Composition, owner: Owner) -> None:
-        self._engine = engine
+        self._bound_engine = engine
+        self._process = os.getpid()
         self._composition = composition
         self._owner = owner
         engine.chat = self
         engine.restorable = lambda: self._notebook.of_chat.restorable(engine.shown_messages())
+
+    @property
+    def _engine(self) -> ChatEngine:  # type: ignore[override]  # read everywhere, set nowhere
+        if os.getpid() != self._process:
+            owner = self._owner
+            raise ChatInUseError(
+                f"chat {self.id!r} belongs to the process {self._process} that this one was forked from; use it there, "
+                "or open another chat here",
+                chat_id=self.id,
+                host=owner.host.partition("/")[0],
+                pid=self._process,
+                kernel_id=owner.kernel_id,
+                label=owner.label,
+            )
+        return self._bound_engine
 
     def _bind(self, agent: Agent, client_data: Any) -> None:
         """Go on with a definition; a running turn finishes on the one it began with."""
@@ -326,6 +344,9 @@ class Chat(ChatInputs):
             done: concurrent.futures.Future[None] = concurrent.futures.Future()
             self._runtime.call(task.add_done_callback, lambda _: done.set_result(None))
             done.result(2.0)
+
+    def _whose(self) -> Identity | None:
+        return self._identity or find_identity(self.agent.identity, host=self._composition.host.kind)
 
     # --- showing ------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from ..actions.ledger import WAIT_SECONDS, TurnLedger, running_handlers
 from ..actions.ports import CallRow
 from ..actions.settled import Settled
 from ..errors import ActionError, InvalidArgumentsError
-from .agent_site_asks import STOPPED, ask_person, settle_rest
+from .agent_site_asks import PLAN_MODE, STOPPED, ask_person, settle_rest
 from .agent_site_call import CallDesk, SiteCall
 from .agent_site_resume import resume_calls
 from .io import Announced, CallsEnd, TurnIO
@@ -114,7 +114,7 @@ class _Step:
         for call in self._open():
             assert call.prepared is not None
             if desk.environment.plan_mode and call.prepared.is_write:
-                desk.refuse(call, failure("plan_mode_blocked", _PLAN_MODE))
+                desk.refuse(call, failure("plan_mode_blocked", PLAN_MODE))
                 continue
             if call.prepared.is_write and desk.ledger.is_continued:
                 call.verdict = desk.ledger.judge(self._rows(call), idempotent=call.prepared.action.idempotent)
@@ -238,7 +238,6 @@ class _Step:
         return [call for call in self._calls if call.settled is None]
 
 
-_PLAN_MODE = "Not executed: plan mode only lets calls run that change nothing. (plan_mode_blocked)"
 _INTERRUPTED = (
     "This call was started before and no result was recorded; whether it took effect is unknown. It was not run again. "
     "(interrupted_write)"

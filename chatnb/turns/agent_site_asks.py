@@ -10,6 +10,7 @@ from .agent_site_call import CallDesk, SiteCall
 from .wire import WireChunk
 
 STOPPED = "Not executed: stopped."
+PLAN_MODE = "Not executed: plan mode only lets calls run that change nothing. (plan_mode_blocked)"
 
 
 def ask_person(desk: CallDesk, calls: Sequence[SiteCall]) -> None:

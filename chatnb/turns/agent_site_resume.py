@@ -14,7 +14,7 @@ from ..actions.ports import GrantRow
 from ..actions.prepare import PreparedCall, prepare
 from ..errors import ActionError
 from ..messages import StepStartPart, ToolPart, UIMessage, is_tool_part
-from .agent_site_asks import STOPPED, ask_person, settle_rest
+from .agent_site_asks import PLAN_MODE, STOPPED, ask_person, settle_rest
 from .agent_site_call import CallDesk, SiteCall, is_edited
 from .io import CallsEnd
 
@@ -89,7 +89,9 @@ async def resume_calls(desk: CallDesk, *, check_age: bool) -> CallsEnd:
             awaiting = True
         elif step in is_broken and (call.is_held or await _is_held_ask(desk, call)):
             desk.refuse(call, failure("not_executed", _HELD))
-        elif call.is_gated and call.grant is None:
+        elif desk.environment.plan_mode and call.prepared is not None and call.prepared.is_write:
+            desk.refuse(call, failure("plan_mode_blocked", PLAN_MODE))
+        elif (call.is_gated and call.grant is None) or await _has_become_gated(desk, call):
             _ask_anew(desk, call, grants[part.approval.id] if part.approval else None)
             awaiting = True
             is_open.add(step)
@@ -103,6 +105,13 @@ async def _is_held_ask(desk: CallDesk, call: SiteCall) -> bool:
     if call.prepared is None or call.grant is None or class_of(call.prepared) != "serial":
         return False
     return not await desk.road.is_gated(call.prepared, call.place, desk.io.client_data)
+
+
+async def _has_become_gated(desk: CallDesk, call: SiteCall) -> bool:
+    """Tell whether a held call that was prepared again, by another definition perhaps, has a gate now."""
+    if not call.is_held or call.prepared is None or desk.catalog.kept.find_any(call.held_key) is call.prepared:
+        return False
+    return await desk.road.is_gated(call.prepared, call.place, desk.io.client_data)
 
 
 def _find_grants(desk: CallDesk) -> dict[str, GrantRow]:

@@ -10,6 +10,7 @@ from contextlib import aclosing, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MessageError, StoreError
+from ..runtime.contain import contained
 from .beginning import prepare_view
 from .failure import StageError, Stopped
 from .hooks import enter_context, is_async
@@ -40,7 +41,7 @@ async def answer(run: TurnRun) -> None:
     enter_context(context, run.checkpoint)
     run.context = context
     spawn = run.engine.runtime.spawn
-    body = spawn(_body(run), name=f"run of {run.turn_id}", context=context)
+    body = spawn(contained(_body(run)), name=f"run of {run.turn_id}", context=context)
     stop = spawn(run.stop.wait(), name=f"stop of {run.turn_id}")
     try:
         await asyncio.wait({body, stop}, return_when=asyncio.FIRST_COMPLETED)

@@ -12,7 +12,9 @@ from .._killpoint import kill_point
 from ..errors import InputError, MessageError
 from ..history import settle_open_calls
 from ..messages import Fold, UIMessage, replace_parts, validate_messages
+from ..runtime.contain import contained
 from ..store.records import TurnRow
+from .decisions import expire_old_asks
 from .events import ChatStartEvent, PrepareEvent, TurnStartEvent, ValidateEvent
 from .failure import StageError
 from .hooks import is_async
@@ -89,6 +91,7 @@ async def _take_in(run: TurnRun) -> list[UIMessage]:
     try:
         await run.engine.boot(run)
         run.raise_if_stopped()
+        expire_old_asks(run.engine)
         try:
             run.client_data = run.definition.parse_client_data(run.input.client_data)
         except Exception as error:
@@ -263,11 +266,11 @@ async def evaluate_instructions(run: TurnRun) -> str | None:
         return given
     try:
         if is_async(given):
-            text = await given(run.turn)
+            text = await contained(given(run.turn))
         else:
             text = await run.engine.runtime.in_worker(run.engine.chat_id, run.context.copy().run, given, run.turn)
             if inspect.isawaitable(text):
-                text = await text
+                text = await contained(text)
         if text is not None and not isinstance(text, str):
             raise TypeError(f"instructions return text or None, not {type(text).__name__}")
     except Exception as error:

@@ -11,6 +11,7 @@ from .._json import JsonValue
 from ..errors import ModelStreamError
 from ..messages import UIMessage, replace_parts, to_model_messages
 from ..models import ActionSpec, ModelRequest, StepEnd, Usage, stream_step, sum_usage
+from ..runtime.contain import contained
 from ..store.records import OverlayRow
 from .beginning import prepared
 from .engine_base import log
@@ -251,6 +252,6 @@ async def _summary(
 
 async def _call(engine: EngineServices, function: Any, event: CompactionEvent) -> Any:
     if is_async(function):
-        return await function(event)
+        return await contained(function(event))
     result = await engine.runtime.in_worker(engine.chat_id, function, event)
-    return await result if inspect.isawaitable(result) else result
+    return await contained(result) if inspect.isawaitable(result) else result

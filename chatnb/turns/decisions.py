@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .._json import JsonValue
 from .._killpoint import kill_point
-from ..actions.approval import prepare_decision
+from ..actions.approval import is_expired, prepare_decision
 from ..actions.audit import audit_rejection
 from ..actions.ports import GrantRow
-from ..errors import ApprovalExpiredError, PendingError, StoreError
+from ..actions.prepare import PreparedCall
+from ..errors import ApprovalExpiredError, InvalidArgumentsError, PendingError, StoreError
 from ..messages import Fold, ToolPart, UIMessage, decide_call, is_tool_part, validate_part, with_part
 from ..store.records import InputRow
 from .inputs import Input
@@ -78,12 +79,13 @@ def decide(engine: EngineEdits, submission: Submission, decision: Decision, orig
         return
     grant = engine.grants.get(target.id) if target.kind == "approval" else None
     if grant is not None:
-        _check_expiry(engine, target, grant)
+        _check_expiry(engine, target, grant, origin if decision.continue_ else None)
     edited: JsonValue = None
     new_hash: str | None = None
     if grant is not None and decision.kind == "approve" and decision.args is not None:
-        prepared = prepare_decision(engine.definition.catalog, grant, decision.args)
-        edited, new_hash = prepared.shown, prepared.hash
+        prepared = _edit(engine, grant, decision.args)
+        if prepared is not None:
+            edited, new_hash = prepared.shown, prepared.hash
     row = make_input(
         "decision",
         {
@@ -107,6 +109,26 @@ def decide(engine: EngineEdits, submission: Submission, decision: Decision, orig
             _apply(engine, held, row, grant, origin)
     except StoreError as failure:
         submission._settle(Outcome(status="error", error=TurnError.of("input", failure)))
+
+
+def _edit(engine: EngineEdits, grant: GrantRow, args: dict[str, JsonValue]) -> PreparedCall | None:
+    """Return the edited call.
+
+    None: nothing differs; or the agent was redefined, so that the call is not the one that the person was shown. It is
+    settled or asked anew then, as without an edit.
+
+    Raises:
+        InvalidArgumentsError: The edited arguments do not fit.
+    """
+    catalog = engine.definition.catalog
+    if catalog.find(grant.action) is None:
+        return None
+    edited = prepare_decision(catalog, grant, args)
+    try:
+        asked = prepare_decision(catalog, grant)
+    except InvalidArgumentsError:
+        return None
+    return edited if asked.hash == grant.hash != edited.hash else None
 
 
 def _find(engine: EngineEdits, decision: Decision) -> Pending | None:
@@ -153,30 +175,53 @@ def _holds_call(messages: Iterable[UIMessage], id: str) -> bool:
     )
 
 
-def _check_expiry(engine: EngineEdits, target: Pending, grant: GrantRow) -> None:
-    if grant.expires_at is None or engine.clock.now() < grant.expires_at:
-        return
-    expire(engine, target, grant)
-    raise ApprovalExpiredError(f"the approval of {target.action} has expired; the call is settled as denied")
+def _check_expiry(engine: EngineEdits, target: Pending, grant: GrantRow, origin: str | None) -> None:
+    if is_expired(grant, engine.clock.now()):
+        expire(engine, target, grant, origin=origin)
+        raise ApprovalExpiredError(f"the approval of {target.action} has expired; the call is settled as denied")
 
 
-def expire(engine: EngineEdits, target: Pending, grant: GrantRow) -> None:
-    """Settle an ask that is too old: `output-denied`, reason `expired`."""
+def expire_old_asks(engine: EngineServices) -> None:
+    """Settle all asks that are too old, before a turn starts (spec/actions.md, 4.7)."""
+    for target in engine.pending():
+        grant = engine.grants.get(target.id)
+        if grant is not None and is_expired(grant, engine.clock.now()):
+            expire(engine, target, grant)
+
+
+def expire(engine: EngineServices, target: Pending, grant: GrantRow, *, origin: str | None = None) -> None:
+    """Settle an ask that is too old: `output-denied`, reason `expired`.
+
+    Args:
+        engine: The chat.
+        target: The ask.
+        grant: Its row.
+        origin: If it was the last undecided call of its message and others are decided, these go on.
+    """
     node_id = engine.tree.on_chain(target.message_id)
     if node_id is None:
         return
     message = decide_call(engine.tree.message(node_id), target.id, False, "expired")
     fold = Fold(message)
     fold.feed({"type": "tool-output-denied", "toolCallId": target.tool_call_id})
+    message = fold.message
     action = engine.definition.catalog.find(grant.action)
     line = (
         audit_rejection(action, grant, new_id=engine.new_id, now=engine.clock.now(), code="expired") if action else None
     )
+    continuation: Input | None = None
+    is_last = origin is not None and not engine.waiting_in(message, engine.client_tool_names)
+    if is_last and any(is_tool_part(part) and part.state == "approval-responded" for part in message.parts):
+        continuation = engine.new_continuation(message.id, [], origin or "chat")
     with engine.write() as tx:
         if tx.move_grant(grant.id, {"pending"}, "expired", reason="expired") and line is not None:
             tx.add_audit(line)
-        content_id = tx.set_message(node_id, fold.message.to_wire())
-    engine.replace_message(node_id, fold.message, content_id)
+        content_id = tx.set_message(node_id, message.to_wire())
+        if continuation is not None:
+            tx.add_input(continuation.row)
+    engine.replace_message(node_id, message, content_id)
+    if continuation is not None:
+        engine.queue_continuation(continuation)
 
 
 def _move_grant(engine: EngineEdits, tx: Any, held: HeldDecision, grant: GrantRow) -> bool:

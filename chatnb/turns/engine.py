@@ -17,6 +17,7 @@ from .._killpoint import kill_point
 from ..errors import ChatnbError, InputError, LeaseLostError, StoreError
 from ..history import has_something_to_answer
 from ..messages import UIMessage
+from ..runtime.contain import contained
 from .chat_actions import is_clear, run_chat_action
 from .engine_base import log
 from .engine_recovery import EngineRecovery
@@ -334,9 +335,9 @@ class ChatEngine(EngineRecovery):
     async def _deferred(self, work: Any) -> None:
         try:
             if inspect.isawaitable(work):
-                await work
+                await contained(work)
             elif is_async(work):
-                await work()
+                await contained(work())
             else:
                 await self.runtime.in_worker(f"{self.chat_id}#deferred", work)
         except asyncio.CancelledError:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from .._json import JsonValue
 from ..history.api import Edit
 from ..messages import UIMessage
+from ..runtime.contain import contained
 from .events import HookName
 from .failure import StageError
 from .submission import inside
@@ -105,17 +106,15 @@ async def call_hook(
     enter_context(context, checkpoint)
     try:
         if is_async(function):
-            return await workers.spawn(function(event), name=f"hook of {checkpoint.chat_id}", context=context)
-        result = await workers.in_worker(checkpoint.chat_id, context.run, function, event)
+            work = contained(function(event))
+            return await contained(workers.spawn(work, name=f"hook of {checkpoint.chat_id}", context=context))
+        result = await contained(workers.in_worker(checkpoint.chat_id, context.run, function, event))
         if inspect.isawaitable(result):
-            result = await workers.spawn(_await(result), name=f"hook of {checkpoint.chat_id}", context=context)
+            work = contained(result)
+            result = await contained(workers.spawn(work, name=f"hook of {checkpoint.chat_id}", context=context))
         return result
     finally:
         checkpoint.is_open = False
-
-
-async def _await(awaitable: Awaitable[Any]) -> Any:
-    return await awaitable
 
 
 def is_async(function: Callable[..., Any]) -> bool:

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from .._killpoint import is_armed, kill_point
-from ..errors import ChatBusyError, StoreUnavailableError
+from ..errors import ChatBusyError, ChunkOrderError, StoreUnavailableError
 from ..messages import Fold, FoldChange, UIMessage, check_emittable
 from ..store.port import WriteTx
 from .limits import fit_chunk
@@ -155,11 +155,13 @@ class LiveMessage:
 
         Raises:
             MessageValidationError: chatnb does not send such a chunk; nothing happened.
+            ChunkOrderError: It needs something that did not come before it; nothing happened.
             ChatBusyError: The stream is closed.
         """
         if self.is_closed:
             raise ChatBusyError("the turn's stream is closed")
         check_emittable(chunk)
+        self._end_open(chunk)
         if not self.is_started:
             if chunk["type"] == "start":
                 self.is_started = True
@@ -170,9 +172,21 @@ class LiveMessage:
         else:
             self._accept(chunk)
 
+    def _end_open(self, chunk: WireChunk) -> None:
+        """End a block whose id begins anew, so that no part stays open for good."""
+        kind = chunk["type"]
+        if kind == "text-start" and chunk["id"] in self._fold.open_text:
+            self.emit({"type": "text-end", "id": chunk["id"]})
+        elif kind == "reasoning-start" and chunk["id"] in self._fold.open_reasoning:
+            self.emit({"type": "reasoning-end", "id": chunk["id"]})
+
     def _accept(self, chunk: WireChunk, *, logged: bool = False) -> None:
         with self._lock:
-            change = self._fold.feed(chunk, validated=True)
+            try:
+                change = self._fold.feed(chunk, validated=True)
+            except ChunkOrderError:
+                self._fold.forgive()  # what follows, the turn's end above all, still has to be told
+                raise
         kind = chunk["type"]
         if kind == "start-step":
             self.is_step_open = True

@@ -12,6 +12,7 @@ from .._json import JsonValue
 from ..errors import ConfigError
 from ..messages import FoldChange, UIMessage
 from ..models import Usage
+from ..runtime.contain import Escaped
 from .wire import WireChunk
 
 OutcomeStatus = Literal["completed", "applied", "awaiting", "stopped", "skipped", "error"]
@@ -38,6 +39,8 @@ class TurnError:
     @classmethod
     def of(cls, stage: str, cause: BaseException, code: str | None = None) -> TurnError:
         """Make the record of an exception."""
+        if isinstance(cause, Escaped):
+            cause = cause.raw
         first = str(cause).strip().splitlines()[0] if str(cause).strip() else ""
         text = f"{type(cause).__name__}: {first}" if first else type(cause).__name__
         return cls(stage, text[:500], cause, code if code is not None else getattr(cause, "code", None))

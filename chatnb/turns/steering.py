@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import StoreError
 from ..messages import UIMessage
+from ..runtime.contain import contained
 from .engine_base import log
 from .hooks import is_async
 from .inputs import Input
@@ -116,9 +117,9 @@ def leftover_sends(engine: EngineServices) -> Input | None:
 
 async def _call(engine: EngineServices, function: Any, batch: SteeringBatch) -> Any:
     if is_async(function):
-        return await function(batch)
+        return await contained(function(batch))
     result = await engine.runtime.in_worker(engine.chat_id, function, batch)
-    return await result if inspect.isawaitable(result) else result
+    return await contained(result) if inspect.isawaitable(result) else result
 
 
 async def _told(engine: EngineServices, function: Any, batch: SteeringBatch) -> None:

@@ -12,7 +12,7 @@ from .._json import JsonValue
 from .._killpoint import kill_point
 from .._ports import Span, Tracer
 from ..errors import ActionError, MessageError, ModelStreamError
-from ..messages import UIMessage, replace_parts, to_model_messages
+from ..messages import UIMessage, check_emittable, replace_parts, to_model_messages
 from ..models import ModelRequest, StepEnd, StepItem, resolve_model, stream_step
 from ..models.variables import with_variables
 from .compaction import compact_between_steps
@@ -206,7 +206,7 @@ class StepStream:
         self._join = join
         self._joined: str | None = None
         self._kept = kept
-        self._text: dict[str, str] = {} if join is None else {join: "text-end"}
+        self._open: dict[tuple[str, str], None] = {} if join is None else {("text-end", join): None}
         self._begun: dict[str, str] = {}
         self._buffers: dict[str, list[str]] = {}
         self._ended = False
@@ -289,10 +289,11 @@ class StepStream:
             return [chunk]
         if kind not in MODEL_CHUNKS:
             raise StageError("model", MessageError(f"a model can't send a chunk of type {kind!r}"))
+        check_emittable(chunk)
         if kind in ("text-start", "reasoning-start"):
-            self._text[chunk["id"]] = "text-end" if kind == "text-start" else "reasoning-end"
+            self._open[kind.replace("start", "end"), chunk["id"]] = None
         elif kind in ("text-end", "reasoning-end"):
-            self._text.pop(chunk.get("id", ""), None)
+            self._open.pop((kind, chunk.get("id", "")), None)
         elif kind == "tool-input-start":
             self._begun[chunk["toolCallId"]] = chunk["toolName"]
             self._buffers[chunk["toolCallId"]] = []
@@ -330,7 +331,7 @@ class StepStream:
 
     def unfinished(self) -> list[WireChunk]:
         """Return what ends the blocks and inputs that the model left open."""
-        ends: list[WireChunk] = [{"type": end, "id": block} for block, end in self._text.items()]
+        ends: list[WireChunk] = [{"type": end, "id": block} for end, block in self._open]
         for call_id, name in self._begun.items():
             self.called = True
             ends.append(

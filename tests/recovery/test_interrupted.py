@@ -530,13 +530,14 @@ class TestBudgets:
     GIVE_UP = """
     def exhausted(event):
         mark(f"exhausted {event.reason}")
-    chat = make_agent("x", recovery=Recovery(max_attempts=2, on_exhausted=exhausted, terminal_message="Over.")).chat("c")
+    policy = Recovery(max_attempts=2, on_exhausted=exhausted, terminal_message="Over.")
+    chat = make_agent("x", recovery=policy).chat("c")
     await chat.stable()
     result = [shown(chat), chat.error.message if chat.error else None]
     """
 
     def test_attempts(self, scene: Scene) -> None:
-        """C19: `max_attempts=2`, crashing thrice: third reopening: `error`, `on_exhausted` once, banner, nothing runs."""
+        """C19: `max_attempts=2`, crashing thrice: third reopening: `error`, `on_exhausted` once, banner."""
         scene.crash('chat = make_agent("x").chat("c")\nawait chat.send("hi")', at="model.before_call")
         scene.crash(self.CRASH, at="model.before_call")
         scene.crash(self.CRASH, at="model.before_call")
@@ -572,16 +573,13 @@ class TestBudgets:
         assert partials == sorted(partials, key=len)
 
     def test_work(self, scene: Scene) -> None:
-        """C20: `max_work=1`: `work_budget_exceeded`."""
+        """C20: `max_work=2`, each attempt adds one: `work_budget_exceeded`."""
         crash_in_text(scene)
-        again = 'chat = make_agent(Reply("more words here now", delay=0.06), recovery=Recovery(max_work=1)).chat("c")'
-        for _ in range(2):
-            scene.crash(
-                again.replace('Reply("more', 'Reply(reasoning="hm", text="more') + "\nawait chat.stable()",
-                at="chunk.flushed:3",
-            )
+        again = 'chat = make_agent(Reply("more words here now", delay=0.06), recovery=Recovery(max_work=2)).chat("c")'
+        for _ in range(3):
+            scene.crash(again + "\nawait chat.stable()", at="chunk.flushed:2")
         found = scene.run("""
-        chat = make_agent("end", recovery=Recovery(max_work=1)).chat("c")
+        chat = make_agent("end", recovery=Recovery(max_work=2)).chat("c")
         await chat.stable()
         result = shown(chat)
         """)

@@ -1,0 +1,214 @@
+"""One owner per chat, between real processes (spec/recovery.md, sections 3 and 14)."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+from tests.recovery.processes import Scene
+
+HOLD = """
+chat = make_agent("a", "b", "c").chat("c")
+(folder / "open").touch()
+while not (folder / "go").exists():
+    await asyncio.sleep(0.005)
+"""
+TRY = """
+from chatnb.errors import ChatInUseError
+try:
+    chat = make_agent("x", "y").chat("c")
+    result = shown(chat)
+except ChatInUseError as error:
+    result = [error.host, error.pid, "take_over=True" in str(error)]
+"""
+
+
+def wait_for(scene: Scene, name: str) -> None:
+    scene.run(f"""
+    while not (folder / "{name}").exists():
+        await asyncio.sleep(0.005)
+    """)
+
+
+class TestLease:
+    """A living owner keeps its chat; a dead one loses it at once."""
+
+    def test_in_use(self, scene: Scene) -> None:
+        """C4: open in A, B opens: `ChatInUseError` naming host and pid; A killed: B opens at once."""
+        owner = scene.start(HOLD)
+        wait_for(scene, "open")
+        host, pid, names_the_way = scene.run(TRY)
+        assert (bool(host), pid, names_the_way) == (True, owner, True)
+        os.kill(owner, signal.SIGKILL)
+        assert scene.end(owner).is_killed
+        assert scene.run(TRY, limit=5.0)["messages"] == []
+
+    def test_asleep(self, scene: Scene) -> None:
+        """C7: the owner stopped by SIGSTOP for 5 minutes on this host: still `ChatInUseError`."""
+        owner = scene.start(HOLD)
+        wait_for(scene, "open")
+        os.kill(owner, signal.SIGSTOP)
+        try:
+            assert scene.run(TRY, shift=300)[1] == owner
+        finally:
+            os.kill(owner, signal.SIGKILL)
+            scene.end(owner)
+
+    def test_take_over(self, scene: Scene) -> None:
+        """C5: B takes over; A's next `send` ends `error`, stage `input`, cause `LeaseLostError`; A stored nothing."""
+        owner = scene.start(
+            HOLD
+            + """
+from chatnb.errors import LeaseLostError
+try:
+    outcome = await chat.send("mine")
+    first = [outcome.status, outcome.error.stage, type(outcome.error.cause).__name__]
+except LeaseLostError as error:
+    first = "raised"
+try:
+    chat.send("again")
+    result = [first, "sent"]
+except LeaseLostError:
+    result = [first, "raised"]
+"""
+        )
+        wait_for(scene, "open")
+        scene.run('chat = make_agent("x").chat("c", take_over=True)\nawait chat.send("theirs")')
+        (scene.folder / "go").touch()
+        ended = scene.end(owner)
+        assert ended.status == 0, ended.error
+        assert ended.result == [["error", "input", "LeaseLostError"], "raised"]
+        assert scene.run(TRY)["messages"] == [["user", "theirs"], ["assistant", "x"]]
+
+    def test_a_running_turn_is_taken_over(self, scene: Scene) -> None:
+        """The deposed owner cancels its turn and writes nothing; the new one goes on, cause `taken_over`."""
+        owner = scene.start("""
+        chat = make_agent(Reply(" ".join(["word"] * 400), delay=0.01)).chat("c")
+        sent = chat.send("hi")
+        while not chat.messages[1:]:
+            await asyncio.sleep(0.005)
+        await asyncio.sleep(0.1)
+        (folder / "open").touch()
+        outcome = await sent
+        result = outcome.status
+        """)
+        wait_for(scene, "open")
+        found = scene.run("""
+        chat = make_agent("(on)").chat("c", take_over=True)
+        await chat.stable()
+        result = shown(chat)
+        """)
+        assert scene.end(owner).result == "stopped"
+        assert found["messages"][1][1].endswith("(on)")
+        assert scene.hooks[0]["cause"] == "taken_over"
+        assert scene.run(TRY)["messages"] == found["messages"]
+
+    def test_two_take_over_at_once(self, scene: Scene) -> None:
+        """C6: two processes `take_over` at once: exactly one chat object, one `ChatInUseError`, one continuation."""
+        scene.crash(
+            """
+        chat = make_agent(Reply("one two three four", delay=0.03)).chat("c")
+        await chat.send("hi")
+        """,
+            at="chunk.flushed:2",
+        )
+        owner = scene.start(HOLD.replace('"a", "b", "c"', '"x", recovery=Recovery(auto=False)'))
+        wait_for(scene, "open")
+        race = """
+        from chatnb.errors import ChatInUseError
+        while not (folder / "race").exists():
+            await asyncio.sleep(0.001)
+        try:
+            chat = make_agent("(on)", hook=lambda event: RecoveryDecision()).chat("c", take_over=True)
+            if chat.interruption is not None:
+                await chat.continue_last_turn()
+            await chat.stable()
+            (folder / "done").touch()
+            result = "won"
+        except ChatInUseError as error:
+            result = "lost"
+        while not (folder / "done").exists():
+            await asyncio.sleep(0.005)
+        """
+        racers = [scene.start(race), scene.start(race)]
+        (scene.folder / "race").touch()
+        ended = [scene.end(racer) for racer in racers]
+        assert sorted(str(e.result) for e in ended) == ["lost", "won"], [e.error for e in ended]
+        (scene.folder / "go").touch()
+        scene.end(owner)
+        assert scene.model_calls == 2
+
+
+class TestFork:
+    """A forked child has no chats."""
+
+    def test_the_child_and_the_parent(self, scene: Scene) -> None:
+        """C8: the child's `chat.send` is `ChatInUseError`; it exits; the parent's lease and next turn are fine."""
+        found = scene.run("""
+        chat = make_agent("a1", "a2").chat("c")
+        await chat.send("u1")
+        pid = os.fork()
+        if pid == 0:
+            try:
+                chat.send("child")
+                code = 1
+            except Exception as error:
+                code = 0 if type(error).__name__ == "ChatInUseError" and str(os.getppid()) in str(error) else 2
+            os._exit(code)
+        _, status = os.waitpid(pid, 0)
+        outcome = await chat.send("u2")
+        result = [os.waitstatus_to_exitcode(status), outcome.status, len(chat.messages)]
+        """)
+        assert found == [0, "completed", 4]
+
+
+class TestRace:
+    """Two processes never both own a chat."""
+
+    ROUNDS = 200
+    RACE = """
+    from chatnb.errors import ChatInUseError, StoreError
+    import time
+    agent = make_agent(*["a"] * {rounds})
+    model = agent.model
+    wins = []
+    for number in range({rounds}):
+        turn = folder / f"round-{{number}}"
+        me = folder / f"ready-{{number}}-{{os.getpid()}}"
+        me.touch()
+        while not turn.exists():
+            if len(list(folder.glob(f"ready-{{number}}-*"))) == 2:
+                turn.touch()
+            time.sleep(0.0005)
+        try:
+            chat = agent.chat(f"race-{{number}}", take_over=number % 2 == 1)
+            await chat.send("hi")
+            wins.append(number)
+        except (ChatInUseError, StoreError):
+            pass
+    result = wins
+    """
+
+    def test_many_rounds(self, scene: Scene) -> None:
+        """Many times: one owner each time, never two answers."""
+        code = self.RACE.format(rounds=self.ROUNDS)
+        racers = [scene.start(code, limit=120.0) for _ in range(2)]
+        ended = [scene.end(racer) for racer in racers]
+        assert [e.status for e in ended] == [0, 0], [e.error for e in ended]
+        found: Any = scene.run(f"""
+        from chatnb.store import open_store
+        store = open_store(str(folder / "chats.db"))
+        result = []
+        for number in range({self.ROUNDS}):
+            nodes = store.load_nodes(f"race-{{number}}")
+            turns = store.load_turns(f"race-{{number}}", ("completed",))
+            result.append([len([n for n in nodes if n.role == "assistant"]), len(turns)])
+        """)
+        plain = [found[number] for number in range(0, self.ROUNDS, 2)]
+        assert plain == [[1, 1]] * len(plain)
+        wins = [set(e.result) for e in ended]
+        assert {n for n in wins[0] & wins[1] if n % 2 == 0} == set()
+        for number in range(1, self.ROUNDS, 2):
+            assert found[number][0] == found[number][1]
+            assert found[number][0] <= 2
