@@ -60,6 +60,7 @@ _HOMES = {
     "chatnb.models": ("ActionSpec", "StepEnd", "Usage"),
     "chatnb.policies": ("Objects", "Variables"),
     "chatnb.recovery": ("Interruption", "Recovery", "RecoveryDecision"),
+    "chatnb.sites.mcp": ("mcp_actions",),
     "chatnb.turns": (
         "ClientTool",
         "Compaction",

@@ -63,17 +63,8 @@ class HttpSite(SitePlace):
         Raises:
             HttpProblem: There is authentication, and it knows nobody: 401.
         """
-        authenticate = self.options.authenticate
-        if authenticate is None:
-            return self.options.identity or self.local_identity()
-        found = authenticate(request)
-        if inspect.isawaitable(found):
-            found = await found
-        if isinstance(found, str) and found:
-            return Identity(found)
-        if isinstance(found, Identity):
-            return found
-        raise HttpProblem(401, "unauthenticated", "Sign in first.", headers={"www-authenticate": "Bearer"})
+        local = self.options.identity or self.local_identity()
+        return await identify(request, self.options.authenticate, local)
 
     def require_person(self, identity: Identity | None, deed: str) -> Identity:
         """Return the identity if it is a person's.
@@ -136,3 +127,21 @@ class HttpSite(SitePlace):
             timer.cancel()
         mine = [c for c in self.composition.chats.values() if c.id in self._owners and not c.is_closed]
         await asyncio.gather(*(asyncio.to_thread(chat.close) for chat in mine))
+
+
+async def identify(request: Request, authenticate: Authenticate | None, local: Identity | None) -> Identity | None:
+    """Return who calls: as the authentication says, else who works here.
+
+    Raises:
+        HttpProblem: There is authentication, and it knows nobody: 401.
+    """
+    if authenticate is None:
+        return local
+    found = authenticate(request)
+    if inspect.isawaitable(found):
+        found = await found
+    if isinstance(found, str) and found:
+        return Identity(found)
+    if isinstance(found, Identity):
+        return found
+    raise HttpProblem(401, "unauthenticated", "Sign in first.", headers={"www-authenticate": "Bearer"})
