@@ -201,7 +201,6 @@ def _check_values(chunk: dict[str, object], path: Path) -> None:
     for key, value in chunk.items():
         if value is None and key not in _VALUE_KEYS:
             raise Refused((*path, key), "the key to be left out when it has no value", value)
-        if key == "messageMetadata":
-            if not isinstance(value, dict):
-                raise Refused((*path, key), "an object", value)
-            finite_json(value, (*path, key))
+        if key == "messageMetadata" and not isinstance(value, dict):
+            raise Refused((*path, key), "an object", value)
+        finite_json(value, (*path, key))  # what is sent has to be JSON for every reader, so no NaN

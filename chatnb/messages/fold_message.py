@@ -78,6 +78,10 @@ class Fold:
             self._failure = error
             raise
 
+    def forgive(self) -> None:
+        """Go on after a chunk that was refused: nothing of it was applied, and its sender hears of it elsewhere."""
+        self._failure = None
+
     def feed_unchecked(self, chunk: Any) -> FoldChange | None:
         """Apply a chunk that nobody checked: an unknown type is skipped, and only missing keys are refused."""
         kind = chunk.get("type") if isinstance(chunk, dict) else None

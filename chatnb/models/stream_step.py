@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from chatnb.errors import ModelError, ModelStreamError
 from chatnb.models.port import Model, ModelRequest, StepEnd, StepItem
+from chatnb.models.usage import Usage
+from chatnb.runtime.contain import is_being_cancelled
 
 
 async def stream_step(model: Model, request: ModelRequest, *, source: Any = None) -> AsyncIterator[StepItem]:
@@ -29,17 +33,30 @@ async def stream_step(model: Model, request: ModelRequest, *, source: Any = None
         stream: Any = model.stream(request) if source is None else source
         async with aclosing(_closable(stream)) as items:
             async for item in items:
-                yield item
                 if isinstance(item, StepEnd):
+                    yield _checked_end(item)
                     return
-    except ModelError:
+                yield item
+    except (ModelError, GeneratorExit):
         raise
-    except Exception as error:
+    except BaseException as error:
+        if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
+            raise
         text = str(error)
         raise ModelError(f"Model {model.name!r} failed: {type(error).__name__}{': ' + text if text else ''}") from error
     raise ModelStreamError(
         f"Model {model.name!r} stopped without saying that it was done; the answer is not whole.", kind="incomplete"
     )
+
+
+def _checked_end(end: StepEnd) -> StepEnd:
+    """Refuse an end whose numbers could not be added up; an end without a reason has an unknown one."""
+    usage = end.usage
+    if usage is not None and not isinstance(usage, Usage):
+        raise TypeError(f"StepEnd(usage=) takes a chatnb.Usage or None, not {type(usage).__name__}")
+    if usage is not None:
+        usage.check()
+    return end if isinstance(end.finish_reason, str) else replace(end, finish_reason="other")
 
 
 async def _closable(stream: Any) -> AsyncGenerator[StepItem, None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -34,6 +35,19 @@ class Usage:
     def is_known(self) -> bool:
         """Whether at least one number is there."""
         return self.cost is not None or any(getattr(self, name) is not None for name in _COUNTS)
+
+    def check(self) -> None:
+        """Refuse what can't be added up or stored.
+
+        Raises:
+            TypeError: A count is no whole number from 0, or the cost no finite number.
+        """
+        for name in _COUNTS:
+            count = getattr(self, name)
+            if count is not None and (not isinstance(count, int) or count < 0):
+                raise TypeError(f"Usage({name}=) takes a whole number from 0, or None")
+        if self.cost is not None and not (isinstance(self.cost, int | float) and math.isfinite(self.cost)):
+            raise TypeError("Usage(cost=) takes a finite number of US dollars, or None")
 
     def __add__(self, other: Usage) -> Usage:
         """Sum field by field; an unknown number counts 0 and makes the sum incomplete.
