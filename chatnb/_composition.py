@@ -26,6 +26,7 @@ from .turns import ChatEngine
 if TYPE_CHECKING:
     from .agent import Agent
     from .chat import Chat
+    from .kernel.objects import ChatObjects
 
 log = logging.getLogger("chatnb")
 
@@ -75,6 +76,7 @@ class Composition:
         *,
         take_over: bool = False,
         identity: Identity | None = None,
+        kept: ChatObjects | None = None,
     ) -> Chat:
         """Take the lease, make the engine, look for what a dead process left behind."""
         from .chat import Chat
@@ -88,6 +90,7 @@ class Composition:
             take_over=take_over,
         )
         chat = Chat._make(agent, chat_id, self.runtime)
+        chat._kept_objects = kept
 
         def make() -> ChatEngine:
             engine = ChatEngine(

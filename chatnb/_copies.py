@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ._composition import Composition
     from .agent import Agent
     from .chat import Chat
+    from .kernel.objects import ChatObjects
     from .store import Store
 
 FORKED = "Not executed: the chat was forked."
@@ -89,15 +90,16 @@ def fork(chat: Chat, message_id: str | None, id: str | None) -> Chat:
         if index is None:
             raise UnknownMessageError(f"this chat has no message {message_id!r} on its chain")
         chain = chain[: index + 1]
-    made = new_chat(composition, chat.agent, engine.store, id)
+    made = new_chat(composition, chat.agent, engine.store, id, kept=chat.objects.fork())
     settled = [settle_open_calls(m, FORKED) for m in chain]
     copies = [as_message({**m.to_wire(), "id": engine.new_id("msg")}) for m in settled]
     chat._runtime.call(made._engine.apply_list, copies)
-    made._kept_objects = chat.objects.fork()
     return made
 
 
-def new_chat(composition: Composition, agent: Agent, store: Store, id: str | None) -> Chat:
+def new_chat(
+    composition: Composition, agent: Agent, store: Store, id: str | None, *, kept: ChatObjects | None = None
+) -> Chat:
     """Open a chat that must not exist yet.
 
     Raises:
@@ -113,7 +115,7 @@ def new_chat(composition: Composition, agent: Agent, store: Store, id: str | Non
     me = this_process()
     host = composition.host
     owner = Owner(host=me.host, pid=me.pid, start=me.start, kernel_id=host.kernel_id, label=host.label)
-    return composition.open(agent, store, id, owner)
+    return composition.open(agent, store, id, owner, kept=kept)
 
 
 def load(agent: Agent, composition: Composition, source: str | os.PathLike[str], id: str | None) -> Chat:
@@ -170,7 +172,7 @@ def _ask_again(chat: Chat, tx: Any, message_id: str, part: Any) -> None:
         return
     place = CallPlace(site="agent", chat_id=chat.id, message_id=message_id, tool_call_id=part.tool_call_id)
     try:
-        prepared = prepare(action, dict(part.input))
+        prepared = prepare(action, part.input)
     except ActionError:
         return
     engine = chat._engine

@@ -7,7 +7,7 @@ into their cards; in a script it goes where the script's output goes.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,7 @@ class Notebook:
         variables: What of the variables a model may see.
         insert_cell: Asks a page to insert a cell.
         kept: The results of the chat that this one is a fork of.
+        history: Returns the chat's messages, all branches.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Notebook:
         *,
         insert_cell: Callable[[str, str, str], bool] | None = None,
         kept: ChatObjects | None = None,
+        history: Callable[[], Iterable[UIMessage]] = tuple,
     ) -> None:
         from .kernel.notebook import ChatNotebook
 
@@ -55,7 +57,7 @@ class Notebook:
         self._host = host
         # Held here: the kernel's own actions find it by the chat's id as long as somebody does.
         self.of_chat = ChatNotebook(
-            chat_id, objects=objects, variables=variables, insert_cell=insert_cell, kept=kept
+            chat_id, objects=objects, variables=variables, insert_cell=insert_cell, kept=kept, history=history
         )
         self.objects: ChatObjects = self.of_chat.objects
         self.variables = self.of_chat.variables

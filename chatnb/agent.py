@@ -96,7 +96,8 @@ class Agent:
             raise ConfigError("approval_ttl is a number of seconds above 0, or None")
         self.model = resolve_model(model)
         if model is None:
-            log.info("agent %r answers with the model %r", name, self.model.name)
+            known = "set" if self.model.name != "offline" else "not set"
+            log.info("agent %r answers with the model %r: ANTHROPIC_API_KEY is %s", name, self.model.name, known)
         self.name = name
         self.instructions = instructions
         self.catalog = Catalog.of(actions)

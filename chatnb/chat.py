@@ -85,6 +85,16 @@ class Chat(ChatInputs):
         self._composition = composition
         self._owner = owner
         engine.chat = self
+        self._bound_notebook = Notebook(
+            self.id,
+            composition.host,
+            self._runtime,
+            self.agent.objects_policy,
+            self.agent.variables_policy,
+            insert_cell=self._insert_cell,
+            kept=self._kept_objects,
+            history=self._answers,
+        )
         engine.restorable = lambda: self._notebook.of_chat.restorable(engine.shown_messages())
 
     @property
@@ -377,16 +387,11 @@ class Chat(ChatInputs):
         inserters = reversed(self._engine.cell_inserters)
         return any(insert(source, kind, position) for insert in inserters)
 
+    def _answers(self) -> list[UIMessage]:
+        """All answers, of all branches; from any thread."""
+        return self._runtime.call(lambda: self._engine.tree.all_messages("assistant"))  # type: ignore[no-any-return]
+
     @property
     def _notebook(self) -> Notebook:
-        if self._bound_notebook is None:
-            self._bound_notebook = Notebook(
-                self.id,
-                self._composition.host,
-                self._runtime,
-                self.agent.objects_policy,
-                self.agent.variables_policy,
-                insert_cell=self._insert_cell,
-                kept=self._kept_objects,
-            )
+        assert self._bound_notebook is not None
         return self._bound_notebook

@@ -6,16 +6,18 @@ The composition makes one per chat; the kernel actions find it by the chat's id.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from chatnb._json import JsonValue
 from chatnb.kernel.host import current_host
 from chatnb.kernel.objects import ChatObjects
+from chatnb.kernel.objects_former import former_results
 from chatnb.kernel.snapshots import Restorable, Restored, Snapshots
 from chatnb.kernel.variables import ChatVariables
 from chatnb.kernel.variables_mentions import Mentions
 from chatnb.kernel.variables_watch import NamespaceWatch, watch_of
+from chatnb.messages import UIMessage
 from chatnb.policies import Objects, Variables
 
 InsertCell = Callable[[str, str, str], bool]
@@ -32,6 +34,7 @@ class ChatNotebook:
         namespace: Returns the user's namespace; None: that of the running IPython, else of `__main__`.
         insert_cell: How a page inserts a cell, or None.
         kept: The results of a chat that this one is a fork of.
+        history: Returns the messages of the chat, all branches, in which a former kernel's results are looked up.
     """
 
     def __init__(
@@ -43,11 +46,14 @@ class ChatNotebook:
         namespace: Callable[[], dict[str, Any]] | None = None,
         insert_cell: InsertCell | None = None,
         kept: ChatObjects | None = None,
+        history: Callable[[], Iterable[UIMessage]] = tuple,
     ) -> None:
         self.chat_id = chat_id
         self.namespace: Callable[[], dict[str, Any]] = namespace or (lambda: current_host().namespace())
         self.watch: NamespaceWatch = watch_of(self.namespace) if namespace is None else NamespaceWatch(namespace)
-        self.objects = kept if kept is not None else ChatObjects(objects, namespace=self.namespace)
+        if kept is None:
+            kept = ChatObjects(objects, namespace=self.namespace, former=lambda: former_results(history()))
+        self.objects = kept
         self.variables = ChatVariables(variables or Variables(), self.watch, self.objects)
         self.mentions = Mentions(self.variables)
         self.snapshots = Snapshots()

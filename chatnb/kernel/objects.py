@@ -11,6 +11,7 @@ from typing import Literal, NoReturn
 
 from chatnb.actions.environment import Presented
 from chatnb.errors import ObjectLostError
+from chatnb.kernel.objects_former import Former
 from chatnb.kernel.objects_held import Held
 from chatnb.kernel.objects_size import estimate_bytes
 from chatnb.policies import Objects
@@ -53,6 +54,10 @@ def _nothing() -> Mapping[str, object]:
     return {}
 
 
+def _no_former() -> Former:
+    return {}
+
+
 class ChatObjects(Mapping[str, object]):
     """The results of one chat by name (`ACTION_N`) or tool call id. Read-only from outside, and safe in threads.
 
@@ -61,13 +66,19 @@ class ChatObjects(Mapping[str, object]):
     Args:
         policy: How much is held strongly.
         namespace: The user's names; a result never gets a name that is taken there.
+        former: Finds the results of a former kernel in the history; asked once, when it is first needed.
     """
 
     def __init__(
-        self, policy: Objects | None = None, *, namespace: Callable[[], Mapping[str, object]] = _nothing
+        self,
+        policy: Objects | None = None,
+        *,
+        namespace: Callable[[], Mapping[str, object]] = _nothing,
+        former: Callable[[], Former] = _no_former,
     ) -> None:
         self._policy = policy or Objects()
         self._namespace = namespace
+        self._former: Callable[[], Former] | None = former
         self._lock = threading.RLock()
         self._entries: dict[str, _Entry] = {}
         self._calls: dict[str, str] = {}
@@ -81,6 +92,7 @@ class ChatObjects(Mapping[str, object]):
         if value is None:
             return None
         size = estimate_bytes(value)
+        self._recall()
         with self._lock:
             name = self._next_name(action.replace("-", "_"))
             self._entries[name] = _Entry(name, action, tool_call_id, Held(value), size)
@@ -104,6 +116,7 @@ class ChatObjects(Mapping[str, object]):
             ObjectLostError: It is gone; `reason` says why.
             KeyError: There never was one; the text names the closest.
         """
+        self._recall()
         with self._lock:
             name = key if key in self._entries or key in self._lost else self._calls.get(key, key)
             entry = self._entries.get(name)
@@ -146,6 +159,7 @@ class ChatObjects(Mapping[str, object]):
     @property
     def lost(self) -> Mapping[str, LostObject]:
         """What is gone, by name: why, and which call it came from."""
+        self._recall()
         with self._lock:
             for entry in [entry for entry in self._entries.values() if not entry.held.is_alive]:
                 self._lose(entry, "evicted")
@@ -197,13 +211,13 @@ class ChatObjects(Mapping[str, object]):
 
     # --- what the composition does --------------------------------------------------------------------------------
 
-    def forget_all(self, names: Mapping[str, tuple[str | None, str | None]] | Iterable[str]) -> None:
+    def forget_all(self, names: Former | Iterable[str]) -> None:
         """Say which results a former kernel held: their names are lost, and not given again.
 
         Args:
             names: The names, or for each name its action and tool call id.
         """
-        known = names if isinstance(names, Mapping) else dict.fromkeys(names, (None, None))
+        known: Former = names if isinstance(names, Mapping) else dict.fromkeys(names, (None, None))
         with self._lock:
             for name, (action, call_id) in known.items():
                 if name in self._entries:
@@ -214,6 +228,7 @@ class ChatObjects(Mapping[str, object]):
 
     def fork(self) -> ChatObjects:
         """Return the objects for a fork of the chat: the same ones by name, to go their own way from here."""
+        self._recall()
         made = ChatObjects(self._policy, namespace=self._namespace)
         with self._lock:
             for entry in self._entries.values():
@@ -236,6 +251,12 @@ class ChatObjects(Mapping[str, object]):
         return f"<chat.objects: {', '.join(shown) or 'empty'}>"
 
     # --- inside ---------------------------------------------------------------------------------------------------
+
+    def _recall(self) -> None:
+        """Look up once what a former kernel held. Without the lock: it asks the runtime, which may wait for that."""
+        former, self._former = self._former, None
+        if former is not None:
+            self.forget_all(former())
 
     def _next_name(self, base: str) -> str:
         taken = self._namespace()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 
 from chatnb.errors import ConfigError
@@ -10,8 +9,6 @@ from chatnb.models.port import Model
 
 DEFAULT_ANTHROPIC = "claude-sonnet-4-5"
 KNOWN_NAMES = '"offline" (the embedded model) and names that start with "claude", such as "claude-sonnet-4-5"'
-
-_log = logging.getLogger("chatnb")
 
 
 def resolve_model(value: Model | str | None = None) -> Model:
@@ -26,8 +23,6 @@ def resolve_model(value: Model | str | None = None) -> Model:
     """
     if value is None:
         name = DEFAULT_ANTHROPIC if os.environ.get("ANTHROPIC_API_KEY", "").strip() else "offline"
-        reason = "ANTHROPIC_API_KEY is set" if name != "offline" else "ANTHROPIC_API_KEY is not set"
-        _log.info("No model was named and %s: using %r.", reason, name)
         return resolve_model(name)
     if isinstance(value, str):
         return _by_name(value)
