@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from chatnb.models.anthropic_messages import anthropic_messages
+    from chatnb.models.anthropic_mapping import anthropic_messages
     from chatnb.models.anthropic_model import AnthropicModel
     from chatnb.models.network import forbid_network, is_network_forbidden
     from chatnb.models.offline import OfflineModel
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from chatnb.models.recorded import RecordedModel
     from chatnb.models.resolve import resolve_model
     from chatnb.models.scripted import Reply, ScriptedModel
-    from chatnb.models.stream_step import stream_step
+    from chatnb.models.step_stream import stream_step
     from chatnb.models.usage import Usage, sum_usage
 
 _HOMES = {
@@ -53,12 +53,12 @@ _HOMES = {
     "StepEnd": "port",
     "StepItem": "port",
     "Usage": "usage",
-    "anthropic_messages": "anthropic_messages",
+    "anthropic_messages": "anthropic_mapping",
     "forbid_network": "network",
     "is_ephemeral": "port",
     "is_network_forbidden": "network",
     "resolve_model": "resolve",
-    "stream_step": "stream_step",
+    "stream_step": "step_stream",
     "sum_usage": "usage",
 }
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from chatnb.errors import ConfigError, ModelRequestError
 from chatnb.models.anthropic_blocks import Block, clean_id, unused_name
-from chatnb.models.anthropic_messages import anthropic_messages
+from chatnb.models.anthropic_mapping import anthropic_messages
 from chatnb.models.port import ModelRequest
 
 MIN_THINKING = 1024

@@ -15,7 +15,7 @@ from typing import Any
 from chatnb.errors import MissingExtraError, ModelRequestError, ModelStreamError
 from chatnb.models.anthropic_blocks import clean_id, unused_name
 from chatnb.models.anthropic_errors import error_class
-from chatnb.models.anthropic_messages import anthropic_messages
+from chatnb.models.anthropic_mapping import anthropic_messages
 from chatnb.models.network import check_connection
 from chatnb.models.port import Chunk, Continuation, ModelRequest, StepEnd, StepItem
 from chatnb.models.scripted import input_end

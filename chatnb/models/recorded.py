@@ -14,7 +14,7 @@ from chatnb.models.anthropic_blocks import compact_json
 from chatnb.models.port import Continuation, Model, ModelRequest, StepEnd, StepItem
 from chatnb.models.recording import Entry, canonical, entry_line, first_difference, head_line, read_recording
 from chatnb.models.redaction import Redactor
-from chatnb.models.stream_step import stream_step
+from chatnb.models.step_stream import stream_step
 
 Mode = Literal["auto", "record", "replay"]
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 # At once, not on use: the file has the name of its function, and would hide it once it is loaded.
-from .kill_points import enable_kill_points, kill_points, shift_clock
+from .process_death import enable_kill_points, kill_points, shift_clock
 
 if TYPE_CHECKING:
     from .annotations import check_annotations

@@ -11,7 +11,7 @@ from typing import Any
 
 from chatnb import Agent, Recovery, RecoveryDecision, action
 from chatnb.models import Reply, ScriptedModel
-from chatnb.testing.kill_points import kill_points
+from chatnb.testing import kill_points
 
 
 def warm_up() -> None:

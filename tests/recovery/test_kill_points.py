@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from chatnb.testing.kill_points import kill_points
+from chatnb.testing import kill_points
 from tests.recovery.processes import Scene
 
 NOTHING_DONE = "The call was interrupted before it started; nothing was done."
