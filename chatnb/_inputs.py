@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ._json import JsonValue
 from ._pending import as_json, json_or_none
+from .actions import Identity
 from .actions.effects import refuse_decision_inside_call
-from .errors import ChatClosedError, InputError, LeaseLostError
+from .errors import ChatClosedError, ForbiddenError, InputError, InvalidArgumentsError, LeaseLostError
 from .history.api import checked_message
 from .messages import UIMessage
 from .store import InputKind
@@ -181,8 +183,11 @@ class ChatInputs:
             PendingError: No such call, or not exactly one; the text lists them.
             InvalidArgumentsError: The edited arguments do not fit; the call is still pending.
             ApprovalExpiredError: It was asked too long ago.
-            ForbiddenError: From inside an action: a call never approves.
+            ForbiddenError: From inside an action, or where a service works: neither ever approves.
         """
+        if args is not None and not isinstance(args, Mapping):
+            raise InvalidArgumentsError("Invalid arguments: the edited arguments are a dict of those that differ")
+        self._refuse_services()
         edited = dict(args) if args is not None else None
         return self._decide(
             Decision(kind="approve", id=id, args=edited, reason=reason, continue_=continue_), origin=_origin
@@ -258,9 +263,21 @@ class ChatInputs:
             runtime.post(admit)
         return submission
 
+    def _whose(self) -> Identity | None:
+        """Return who works here."""
+        raise NotImplementedError
+
+    def _refuse_services(self) -> None:
+        person = self._whose()
+        if person is not None and person.kind == "service":
+            raise ForbiddenError("A service may call, never approve.")
+
     def _decide(self, decision: Decision, *, origin: str) -> Submission:
         refuse_decision_inside_call()
         self._check_open()
+        if decision.decided_by is None:
+            person = self._whose()
+            decision = replace(decision, decided_by=person.id if person is not None else None)
         submission = Submission(self._runtime, self.id, self._engine.stop_submission)
         self._runtime.call(self._engine.decide, submission, decision, origin)
         return submission

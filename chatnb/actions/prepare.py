@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from .._clock import Clock
 from .._json import JsonValue
+from ..messages import FrozenDict
+from ..messages import thaw as thaw_json
 from .arguments import invalid_arguments, validate_arguments
 from .coercion import coerce
 from .guards import run_guard, run_guard_here
@@ -56,6 +58,8 @@ def draft(action: Action, raw: Any) -> tuple[Mapped, str]:
     Raises:
         InvalidArgumentsError: They do not fit, or are not plain data (issue `not_plain_data` at its path).
     """
+    if type(raw) is FrozenDict:  # the input of a message's part: a held call that is prepared again
+        raw = thaw_json(raw)
     values = validate_arguments(
         action.name, action.signature, coerce(raw, action.allowed_types), action.shown_signature, direct=False
     )

@@ -122,7 +122,7 @@ class Runner:
             turn_id=place.turn_id,
             tool_call_id=place.tool_call_id,
             call_hash=run.prepared.hash,
-            approval=run.grant or run.decision,
+            approval=run.decision if run.grant is None else replace(run.grant, state="consumed"),
             client_data=run.client_data,
             attachments=run.attachments,
             headers=run.headers,

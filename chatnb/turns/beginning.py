@@ -14,8 +14,8 @@ from ..history import settle_open_calls
 from ..messages import Fold, UIMessage, replace_parts, validate_messages
 from ..runtime.contain import contained
 from ..store.records import TurnRow
-from .decisions import expire_old_asks
 from .events import ChatStartEvent, PrepareEvent, TurnStartEvent, ValidateEvent
+from .expiry import expire_old_asks
 from .failure import StageError
 from .hooks import is_async
 from .kernel_notes import note_places

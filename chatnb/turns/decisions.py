@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .._json import JsonValue
 from .._killpoint import kill_point
-from ..actions.approval import is_expired, prepare_decision
-from ..actions.audit import audit_rejection
+from ..actions.approval import prepare_decision
 from ..actions.ports import GrantRow
 from ..actions.prepare import PreparedCall
-from ..errors import ApprovalExpiredError, InvalidArgumentsError, PendingError, StoreError
+from ..errors import InvalidArgumentsError, PendingError, StoreError
 from ..messages import Fold, ToolPart, UIMessage, decide_call, is_tool_part, validate_part, with_part
 from ..store.records import InputRow
+from .expiry import check_expiry
 from .inputs import Input
 from .records import Outcome, Pending, TurnError
 from .submission import Submission
@@ -79,7 +79,7 @@ def decide(engine: EngineEdits, submission: Submission, decision: Decision, orig
         return
     grant = engine.grants.get(target.id) if target.kind == "approval" else None
     if grant is not None:
-        _check_expiry(engine, target, grant, origin if decision.continue_ else None)
+        check_expiry(engine, target, grant, origin if decision.continue_ else None)
     edited: JsonValue = None
     new_hash: str | None = None
     if grant is not None and decision.kind == "approve" and decision.args is not None:
@@ -173,55 +173,6 @@ def _holds_call(messages: Iterable[UIMessage], id: str) -> bool:
         for part in message.parts
         if is_tool_part(part)
     )
-
-
-def _check_expiry(engine: EngineEdits, target: Pending, grant: GrantRow, origin: str | None) -> None:
-    if is_expired(grant, engine.clock.now()):
-        expire(engine, target, grant, origin=origin)
-        raise ApprovalExpiredError(f"the approval of {target.action} has expired; the call is settled as denied")
-
-
-def expire_old_asks(engine: EngineServices) -> None:
-    """Settle all asks that are too old, before a turn starts (spec/actions.md, 4.7)."""
-    for target in engine.pending():
-        grant = engine.grants.get(target.id)
-        if grant is not None and is_expired(grant, engine.clock.now()):
-            expire(engine, target, grant)
-
-
-def expire(engine: EngineServices, target: Pending, grant: GrantRow, *, origin: str | None = None) -> None:
-    """Settle an ask that is too old: `output-denied`, reason `expired`.
-
-    Args:
-        engine: The chat.
-        target: The ask.
-        grant: Its row.
-        origin: If it was the last undecided call of its message and others are decided, these go on.
-    """
-    node_id = engine.tree.on_chain(target.message_id)
-    if node_id is None:
-        return
-    message = decide_call(engine.tree.message(node_id), target.id, False, "expired")
-    fold = Fold(message)
-    fold.feed({"type": "tool-output-denied", "toolCallId": target.tool_call_id})
-    message = fold.message
-    action = engine.definition.catalog.find(grant.action)
-    line = (
-        audit_rejection(action, grant, new_id=engine.new_id, now=engine.clock.now(), code="expired") if action else None
-    )
-    continuation: Input | None = None
-    is_last = origin is not None and not engine.waiting_in(message, engine.client_tool_names)
-    if is_last and any(is_tool_part(part) and part.state == "approval-responded" for part in message.parts):
-        continuation = engine.new_continuation(message.id, [], origin or "chat")
-    with engine.write() as tx:
-        if tx.move_grant(grant.id, {"pending"}, "expired", reason="expired") and line is not None:
-            tx.add_audit(line)
-        content_id = tx.set_message(node_id, message.to_wire())
-        if continuation is not None:
-            tx.add_input(continuation.row)
-    engine.replace_message(node_id, message, content_id)
-    if continuation is not None:
-        engine.queue_continuation(continuation)
 
 
 def _move_grant(engine: EngineEdits, tx: Any, held: HeldDecision, grant: GrantRow) -> bool:
@@ -343,7 +294,7 @@ def lay_decision(message: UIMessage, payload: JsonValue) -> UIMessage | None:
 
 
 def lay_over(
-    engine: EngineServices, run: TurnRun, message: UIMessage, *, is_kept: bool = True
+    engine: EngineServices, run: TurnRun, message: UIMessage, *, goes_on: bool
 ) -> tuple[UIMessage, Input | None]:
     """Lay the decisions that arrived while a message streamed over it; return it, and a continuation if one is due.
 
@@ -351,7 +302,7 @@ def lay_over(
         engine: The chat.
         run: The turn that ends.
         message: Its response.
-        is_kept: It is stored; a hook may have dropped it.
+        goes_on: The turn ended `awaiting`; one that was stopped or failed is not continued by itself.
     """
     engine.applied_decisions = [held.input_id for held in engine.held_decisions.values()]
     if not engine.held_decisions:
@@ -361,7 +312,7 @@ def lay_over(
     waiting: list[Submission] = [h.submission for h in engine.held_decisions.values() if h.submission is not None]
     wanted = list(engine.held_decisions.values())[-1].decision.continue_
     continuation: Input | None = None
-    if wanted and is_kept and not engine.waiting_in(message, run.client_tool_names):
+    if wanted and goes_on and not engine.waiting_in(message, run.client_tool_names):
         continuation = engine.new_continuation(message.id, waiting, run.input.origin)
     else:
         for submission in waiting:
