@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from configparser import ConfigParser
+from itertools import pairwise
 from pathlib import Path
 
 import nbformat
@@ -14,6 +15,7 @@ from chatnb.testing import nbval_sanitizer
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 RULES = ROOT / "notebooks" / "nbval.cfg"
+MAX_LINES = 30
 
 
 def rules(path: str | Path) -> dict[str, dict[str, str]]:
@@ -36,6 +38,67 @@ class TestSanitiser:
         shipped = rules(nbval_sanitizer())
         assert shipped
         assert {name: own.get(name) for name in shipped} == shipped
+
+
+class TestTour:
+    """The notebooks are one tour, in an order that a reader sees."""
+
+    def test_is_numbered(self) -> None:
+        """Each number once, in the file's name and in the title."""
+        titles = {path: nbformat.read(path, 4).cells[0].source.splitlines()[0] for path in NOTEBOOKS}
+        assert len({path.stem[:2] for path in NOTEBOOKS}) == len(NOTEBOOKS)
+        assert [path.stem for path, title in titles.items() if not title.startswith(f"# {int(path.stem[:2])} · ")] == []
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+class TestReading:
+    """A notebook teaches: one idea a cell, plain words before the code, something to see after it."""
+
+    def test_begins_with_words(self, path: Path) -> None:
+        first = nbformat.read(path, 4).cells[0]
+        assert first.cell_type == "markdown"
+        assert len(first.source.split()) >= 20
+
+    def test_a_cell_is_short(self, path: Path) -> None:
+        """One idea a cell: what is longer than a screen half is two ideas."""
+        lengths = [
+            len([line for line in cell.source.splitlines() if line.strip()])
+            for cell in nbformat.read(path, 4).cells
+            if cell.cell_type == "code"
+        ]
+        assert max(lengths) <= MAX_LINES
+
+    def test_words_come_before_code(self, path: Path) -> None:
+        """At most three code cells follow one another without a word."""
+        kinds = "".join("c" if cell.cell_type == "code" else "." for cell in nbformat.read(path, 4).cells)
+        assert max(len(run) for run in kinds.split(".")) <= 3
+
+    def test_there_is_something_to_see(self, path: Path) -> None:
+        """At least half of the cells show something, and no two in a row show nothing without a word between."""
+        cells = nbformat.read(path, 4).cells
+        code = [cell for cell in cells if cell.cell_type == "code"]
+        assert len([cell for cell in code if cell.outputs]) * 2 >= len(code)
+        silent = [
+            cell.id
+            for before, cell in pairwise(cells)
+            if before.cell_type == cell.cell_type == "code" and not before.outputs and not cell.outputs
+        ]
+        assert silent == []
+
+    def test_nothing_fails(self, path: Path) -> None:
+        """An error that is shown on purpose is caught and printed: Run All goes through."""
+        for cell in nbformat.read(path, 4).cells:
+            assert "raises-exception" not in str(cell.metadata)
+            assert not [o for o in cell.get("outputs", []) if o.output_type == "error" or o.get("name") == "stderr"]
+
+    def test_links_resolve(self, path: Path) -> None:
+        words = "\n".join(cell.source for cell in nbformat.read(path, 4).cells if cell.cell_type == "markdown")
+        targets = re.findall(r"\]\((?!https?:)([^)#]+)", words)
+        assert [target for target in targets if not (path.parent / target).exists()] == []
+
+    def test_needs_no_key_and_no_network(self, path: Path) -> None:
+        code = "\n".join(cell.source for cell in nbformat.read(path, 4).cells if cell.cell_type == "code")
+        assert not re.search(r"\binput\(|https?://(?!127\.0\.0\.1|localhost)|!pip|%pip|getpass", code)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -61,4 +124,4 @@ class TestNotebooks:
         assert not [cell for cell in notebook.cells if "execution" in cell.metadata]
 
     def test_holds_no_path_of_a_machine(self, path: Path) -> None:
-        assert not re.search(r"/(home|root|Users|tmp)/|C:\\\\", path.read_text("utf-8"))
+        assert not re.search(r"/(home|root|Users|tmp|work|opt)/|C:\\\\", path.read_text("utf-8"))
