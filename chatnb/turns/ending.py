@@ -244,7 +244,8 @@ def _write_end(run: TurnRun, verdict: Verdict) -> None:
     if response is None and run.live.has_content and not _had_content(run):
         response = run.live.message  # late data parts alone make a message
         final.append(response)
-    decided, continuation = lay_over(engine, run, response or run.live.message, is_kept=response is not None)
+    goes_on = response is not None and verdict.status == "awaiting"
+    decided, continuation = lay_over(engine, run, response or run.live.message, goes_on=goes_on)
     final = [decided if m.id == response_id else m for m in final]
     in_place: dict[str, UIMessage] = {}
     if run.continues is not None and response is not None:

@@ -255,3 +255,18 @@ class TestChildren:
             assert outcome.status == "completed"
             part = next(p for p in outcome.message.parts if p.type == "tool-research")
             assert part.state == "output-error"
+
+
+class TestSteeringAndClear:
+    """`clear()` while messages wait to be steered."""
+
+    async def test_clear(self) -> None:
+        """The turn is stopped, the steering message skipped; the send behind the clear is a turn of its own."""
+        model = StrictModel([Reply("a b c", delay=1.0), "second"])
+        async with mock_chat(Agent(model, steering=Steering(lambda batch: True))) as mock:
+            first = mock.chat.send("a")
+            await mock.clock.advance(0)
+            steered, _, after = mock.chat.send("steer"), mock.chat.clear(), mock.chat.send("new")
+            await run_on(mock)
+            assert [s.result().status for s in (first, steered, after)] == ["stopped", "skipped", "completed"]
+            assert texts(mock) == ["new", "second"]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from chatnb import Agent
-from chatnb.models import ScriptedModel
+from chatnb.models import Reply, ScriptedModel
 from chatnb.store import memory_store
 
 
@@ -18,8 +18,7 @@ class TestIsolation:
     def test_a_slow_hook(self) -> None:
         """C39: chat A blocks in a sync hook; B finishes first, with its own injected context and number."""
         free = threading.Event()
-        agent = Agent(ScriptedModel([], loop=False), store=memory_store(), runtime="thread")
-        agent.model = ScriptedModel(["one", "two", "three"])
+        agent = Agent(ScriptedModel(["one", "two"]), store=memory_store(), runtime="thread")
         entered = threading.Event()
 
         @agent.on_turn_start
@@ -84,3 +83,59 @@ class SlowStore:
             assert self.free.wait(10)
         with self._store.write(*args, **options) as tx:
             yield tx
+
+
+class TestThread:
+    """The same rules on the runtime's own thread."""
+
+    async def test_sync_hooks(self) -> None:
+        """Sync hooks run on the chat's worker; their edits, parts, injections and deferred work count as ever."""
+        agent = Agent(ScriptedModel(["a1", "a2"]), store=memory_store(), runtime="thread")
+        seen: list[str] = []
+
+        @agent.on_turn_start
+        def start(event: Any) -> None:
+            seen.append(threading.current_thread().name)
+            event.write({"type": "data-note", "data": 1})
+            event.chat.inject("context")
+            if event.turn_number == 1:
+                event.chat.history.slice(-1)
+            event.chat.defer(lambda: seen.append("deferred"))
+
+        @agent.on_before_turn_complete
+        def before(event: Any) -> None:
+            wire = event.response_message.to_wire() | {"metadata": {"k": 1}}
+            event.chat.history.replace(wire["id"], wire)
+
+        chat = agent.chat("worker")
+        try:
+            assert (await chat.send("u1")).status == "completed"
+            submission = chat.send("u2")
+            kinds = [chunk["type"] async for chunk in submission]
+            assert (await submission).status == "completed"
+            assert (kinds[0], kinds[-1]) == ("start", "finish")
+            assert [m.text for m in chat.messages] == ["u2", "a2"]
+            assert chat.messages[-1].metadata == {"k": 1}
+            assert "hooks" in seen[0]
+            assert "deferred" in seen
+            assert "context" in str(agent.model.requests[0].messages)
+            assert await chat.stable(5)
+        finally:
+            chat.close()
+
+    async def test_clear(self) -> None:
+        """C24 on a thread: the running turn is stopped, what waits is skipped, what comes after runs."""
+        slow = Reply("one two three four", delay=0.02, hang=True)
+        agent = Agent(ScriptedModel([slow, "b"]), store=memory_store(), runtime="thread", concurrency="drop")
+        chat = agent.chat("cleared")
+        try:
+            running, saved = chat.send("u1"), chat.save_messages([])
+            async for chunk in running:
+                if chunk["type"] == "text-delta":
+                    break
+            cleared, after = chat.clear(), chat.send("after")
+            outcomes = [await s for s in (running, saved, cleared, after)]
+            assert [o.status for o in outcomes] == ["stopped", "skipped", "applied", "completed"]
+            assert [m.text for m in chat.messages] == ["after", "b"]
+        finally:
+            chat.close()
