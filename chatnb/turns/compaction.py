@@ -21,7 +21,7 @@ from .hooks import is_async
 from .kernel_notes import note_places, ui_note
 from .offered import agent_specs
 from .records import TurnError
-from .view import with_child_texts
+from .view import with_child_texts, without_unfinished
 
 if TYPE_CHECKING:
     from .engine_services import EngineServices
@@ -67,7 +67,7 @@ def compacted_view(engine: EngineServices, messages: Sequence[UIMessage]) -> lis
         said: list[UIMessage] = []
         for place, message in enumerate(rest, first):
             said += [ui_note(), message] if place in notes else [message]
-        return with_child_texts(to_model_messages(said, convert_data=convert))
+        return with_child_texts(without_unfinished(to_model_messages(said, convert_data=convert)))
 
     overlays = overlays_of(engine)
     places = {node: i for i, node in enumerate(engine.tree.chain)} if overlays else {}

@@ -59,6 +59,8 @@ class ChatEngine(EngineRecovery):
             self.save_unsaved()
             with self.write() as tx:
                 tx.add_input(input_.row)
+                if self.error is not None:
+                    tx.set_chat(terminal=None)
                 if clears:
                     tx.set_chat(generation=self.generation + 1)
         except (StoreError, AssertionError) as failure:

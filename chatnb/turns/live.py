@@ -16,6 +16,7 @@ from ..errors import ChatBusyError, ChunkOrderError, StoreUnavailableError
 from ..messages import Fold, FoldChange, UIMessage, check_emittable
 from ..store.port import WriteTx
 from .limits import fit_chunk
+from .view import UNFINISHED
 from .wire import WireChunk
 
 FLUSH_SECONDS = 0.05
@@ -319,13 +320,12 @@ class LiveMessage:
         """End every open text and reasoning block."""
         for block in self._fold.open_text:
             self.emit({"type": "text-end", "id": block})
-        for block in self._fold.open_reasoning:
-            self.emit({"type": "reasoning-end", "id": block})
+        self.end_reasoning()
 
     def end_reasoning(self) -> None:
-        """End every open reasoning block."""
+        """End every open reasoning block; what the model has not ended itself is never sent back to one."""
         for block in self._fold.open_reasoning:
-            self.emit({"type": "reasoning-end", "id": block})
+            self.emit({"type": "reasoning-end", "id": block, "providerMetadata": UNFINISHED})
 
     @property
     def joinable_text(self) -> str | None:

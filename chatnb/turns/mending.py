@@ -125,6 +125,10 @@ async def mend_live(run: TurnRun) -> None:
                     live.emit(chunk)
             else:
                 _replace(run, orphan, part)
+    normal = normalise_message(live.message)
+    if normal != live.message:
+        with live.write():
+            live.edit(lambda message: normal)
 
 
 def _chunks(orphan: Orphan, part: ToolPart) -> list[WireChunk]:

@@ -21,7 +21,7 @@ from .io import Announced, CallsEnd
 from .offered import agent_specs
 from .retrieval import keep_settled, replayed, retrieve
 from .turn import EmittedChunk
-from .view import complete_view, injected_messages, with_child_texts, with_images
+from .view import complete_view, injected_messages, with_child_texts, with_images, without_unfinished
 from .watch import StallWatch
 from .wire import WireChunk
 
@@ -173,7 +173,8 @@ class Steps:
         if start == end:
             return []
         piece = replace_parts(message, message.parts[start:end])
-        return with_child_texts(to_model_messages([piece], convert_data=self._run.definition.convert_data))
+        view = to_model_messages([piece], convert_data=self._run.definition.convert_data)
+        return with_child_texts(without_unfinished(view))
 
     def _request(self) -> ModelRequest:
         run = self._run

@@ -14,6 +14,30 @@ GO_ON = (
 )
 
 
+UNFINISHED: dict[str, JsonValue] = {"chatnb": {"unfinished": True}}
+"""The provider metadata of reasoning that was cut off: it is shown, and no request holds it."""
+
+
+def without_unfinished(view: Sequence[dict[str, JsonValue]]) -> list[dict[str, JsonValue]]:
+    """Leave out reasoning that was cut off."""
+    made: list[dict[str, JsonValue]] = []
+    for message in view:
+        content = message["content"]
+        if message["role"] != "assistant" or not any(_is_unfinished(item) for item in content):
+            made.append(message)
+            continue
+        kept = [item for item in content if not _is_unfinished(item)]
+        if kept:
+            made.append({**message, "content": kept})
+    return made
+
+
+def _is_unfinished(item: Mapping[str, JsonValue]) -> bool:
+    options = item.get("providerOptions")
+    own = options.get("chatnb") if isinstance(options, dict) else None
+    return item.get("type") == "reasoning" and bool(own == UNFINISHED["chatnb"])
+
+
 def complete_view(
     view: list[dict[str, JsonValue]], continuation: str, *, has_note: bool = False
 ) -> list[dict[str, JsonValue]]:
