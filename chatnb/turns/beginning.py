@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,12 +11,11 @@ from .._killpoint import kill_point
 from ..errors import InputError, MessageError
 from ..history import settle_open_calls
 from ..messages import Fold, UIMessage, replace_parts, validate_messages
-from ..runtime.contain import contained
 from ..store.records import TurnRow
 from .events import ChatStartEvent, PrepareEvent, TurnStartEvent, ValidateEvent
 from .expiry import expire_old_asks
 from .failure import StageError
-from .hooks import is_async
+from .hooks import Checkpoint, call_hook
 from .kernel_notes import note_places
 from .mending import mend_history
 from .moves import move_turn
@@ -170,7 +168,8 @@ def as_messages(value: Any, stage: str) -> list[UIMessage]:
         StageError: It is no list of valid messages.
     """
     if not isinstance(value, list | tuple):
-        raise StageError(stage, TypeError(f"{stage} returns a list of messages, not {type(value).__name__}"))
+        who = "the function of save_messages()" if stage == "input" else stage
+        raise StageError(stage, TypeError(f"{who} returns a list of messages, not {type(value).__name__}"))
     try:
         wires = [m.to_wire() if isinstance(m, UIMessage) else m for m in value]
         checked = validate_messages(wires) if wires else []
@@ -261,16 +260,13 @@ async def _call_starting_hooks(run: TurnRun) -> None:
 
 async def evaluate_instructions(run: TurnRun) -> str | None:
     """Return the agent's instructions, evaluated for this turn."""
-    given = run.definition.instructions
+    engine, given = run.engine, run.definition.instructions
     if given is None or isinstance(given, str):
         return given
     try:
-        if is_async(given):
-            text = await contained(given(run.turn))
-        else:
-            text = await run.engine.runtime.in_worker(run.engine.chat_id, run.context.copy().run, given, run.turn)
-            if inspect.isawaitable(text):
-                text = await contained(text)
+        checkpoint = Checkpoint(engine.chat_id, engine.read_chain, is_hook=True)
+        text = await call_hook(engine.runtime, given, run.turn, checkpoint=checkpoint)
+        engine.apply_checkpoint(checkpoint)
         if text is not None and not isinstance(text, str):
             raise TypeError(f"instructions return text or None, not {type(text).__name__}")
     except Exception as error:

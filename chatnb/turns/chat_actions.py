@@ -106,6 +106,9 @@ async def _apply(run: ActionRun, kind: str, payload: dict[str, Any]) -> Edit:
     except Exception as error:
         raise StageError("client_data", error) from error
     own = kind in definition.action_types
+    if not own and kind not in BUILT_IN:
+        known = ", ".join(sorted({*BUILT_IN, *definition.action_types}))
+        raise StageError("action", InputError(f"unknown chat action {kind!r}; known types: {known}"))
     action = _parse(run, kind, payload) if own else None
     if "hydrate_messages" in definition.hooks:
         chain = await engine.hydrate(run, (), None)
@@ -117,7 +120,9 @@ async def _apply(run: ActionRun, kind: str, payload: dict[str, Any]) -> Edit:
     edit = _edit_built_in(run, kind, payload)
     if kind == "edit" and edit.answers and edit.tree is not None:
         # An edited message may mention other variables than before.
-        edit.tree.nodes[:] = [(node, await engine.with_mentions(new, run.input)) for node, new in edit.tree.nodes]
+        edit.tree.nodes[:] = [
+            (node, new if new is None else await engine.with_mentions(new, run.input)) for node, new in edit.tree.nodes
+        ]
     return edit
 
 
@@ -158,9 +163,6 @@ async def _edit_own(run: ActionRun, action: Any) -> Edit:
 
 
 def _edit_built_in(run: ActionRun, kind: str, payload: dict[str, Any]) -> Edit:
-    if kind not in BUILT_IN:
-        known = ", ".join(sorted({*BUILT_IN, *run.definition.action_types}))
-        raise StageError("action", InputError(f"unknown chat action {kind!r}; known types: {known}"))
     edit = _PLANS[kind](run.engine, normalize(payload))
     if run.is_hydrated and edit.tree is not None and not edit.tree.is_empty:
         run.engine.warn_about_hydrate(kind)
@@ -206,7 +208,7 @@ async def _store(run: ActionRun, edit: Edit) -> Outcome:
     if edit.answers:
         error = InputError("there is nothing to answer: the conversation does not end in a message of the user")
         return _failed(run, TurnError.of("action", error))
-    return engine.finish_input(input_, Outcome(status="applied"))
+    return Outcome(status="applied")
 
 
 def _has_something_to_answer(engine: ChatEngine, edit: TreeEdit | None) -> bool:
@@ -224,7 +226,7 @@ def _has_something_to_answer(engine: ChatEngine, edit: TreeEdit | None) -> bool:
 def _node_of(engine: ChatEngine, fields: dict[str, Any], *, anywhere: bool = False) -> str:
     id_ = fields.get("message_id")
     if not isinstance(id_, str):
-        raise InputError("the chat action needs messageId, a text")
+        raise InputError("the chat action needs `messageId`, the id of a message, as text")
     node = engine.tree.find(id_) if anywhere else engine.tree.on_chain(id_)
     if node is None:
         raise unknown_message(id_)

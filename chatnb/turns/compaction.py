@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,13 +10,12 @@ from .._json import JsonValue
 from ..errors import ModelStreamError
 from ..messages import UIMessage, replace_parts, to_model_messages
 from ..models import ActionSpec, ModelRequest, StepEnd, Usage, stream_step, sum_usage
-from ..runtime.contain import contained
 from ..store.records import OverlayRow
 from .beginning import prepared
 from .engine_base import log
 from .events import CompactedEvent
 from .failure import StageError
-from .hooks import is_async
+from .hooks import Checkpoint, call_hook
 from .kernel_notes import note_places, ui_note
 from .offered import agent_specs
 from .records import TurnError
@@ -251,7 +249,7 @@ async def _summary(
 
 
 async def _call(engine: EngineServices, function: Any, event: CompactionEvent) -> Any:
-    if is_async(function):
-        return await contained(function(event))
-    result = await engine.runtime.in_worker(engine.chat_id, function, event)
-    return await contained(result) if inspect.isawaitable(result) else result
+    checkpoint = Checkpoint(engine.chat_id, engine.read_chain, is_hook=True)
+    result = await call_hook(engine.runtime, function, event, checkpoint=checkpoint)
+    engine.apply_checkpoint(checkpoint)
+    return result

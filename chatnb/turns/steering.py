@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import StoreError
 from ..messages import UIMessage
-from ..runtime.contain import contained
 from .engine_base import log
-from .hooks import is_async
+from .hooks import Checkpoint, call_hook
 from .inputs import Input
 from .wire import WireChunk
 
@@ -116,10 +114,10 @@ def leftover_sends(engine: EngineServices) -> Input | None:
 
 
 async def _call(engine: EngineServices, function: Any, batch: SteeringBatch) -> Any:
-    if is_async(function):
-        return await contained(function(batch))
-    result = await engine.runtime.in_worker(engine.chat_id, function, batch)
-    return await contained(result) if inspect.isawaitable(result) else result
+    checkpoint = Checkpoint(engine.chat_id, engine.read_chain, is_hook=True)
+    result = await call_hook(engine.runtime, function, batch, checkpoint=checkpoint)
+    engine.apply_checkpoint(checkpoint)
+    return result
 
 
 async def _told(engine: EngineServices, function: Any, batch: SteeringBatch) -> None:
