@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from ._changes import ChangeWatch
 from ._children import ChatChildren
 from ._clock import Clock
 from ._ids import NewId
@@ -48,6 +49,7 @@ class Composition:
     tracer: Tracer
     chats: dict[tuple[str, str], Chat] = field(default_factory=dict)
     heartbeats: dict[str, Any] = field(default_factory=dict)
+    watches: dict[str, ChangeWatch] = field(default_factory=dict)
     beat: bool = True
     last_sign: datetime | None = None
     """The last sign of life of a chat's former owner, where no heart beats (tests)."""
@@ -117,7 +119,18 @@ class Composition:
         self.chats[_place(store), chat_id] = chat
         if self.beat:
             self._keep_beating(store)
+        self.watch_changes(store)
         return chat
+
+    def watch_changes(self, store: Store, agent: Agent | None = None) -> None:
+        """Look for the changes of other processes in a store; for an agent that is observed also without a chat."""
+        if store.in_memory or not self.beat:
+            return
+        place = _place(store)
+        watch = self.watches.setdefault(place, ChangeWatch(self, place, store))
+        if agent is not None:
+            watch.agents.add(agent)
+        self.runtime.call(watch.start)
 
     def forget(self, chat: Chat) -> list[Chat]:
         """Let go of a chat that closes and of the child chats of its calls; return them."""

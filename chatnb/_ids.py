@@ -54,6 +54,16 @@ def this_process() -> ProcessIdentity:
     return ProcessIdentity(host=_host(), pid=pid, start=start_of(pid) or "unknown")
 
 
+def process_mark() -> str:
+    """Return a text that names this process among all that share a store."""
+    return _mark_of(os.getpid())
+
+
+@cache
+def _mark_of(pid: int) -> str:
+    return hashlib.sha256(f"{_host()}/{pid}/{start_of(pid)}".encode()).hexdigest()[:16]
+
+
 def start_of(pid: int) -> str | None:
     """Return when a process of this host started, in the form of `ProcessIdentity.start`; None if there is none."""
     if sys.platform.startswith("linux"):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from . import _copies
+from ._changes import Observer
 from ._clock import SystemClock
 from ._composition import Composition, FreeBooks, parse_actions
 from ._ids import new_id, random_word, this_process
@@ -16,7 +17,7 @@ from .actions import Action, Catalog, Change, Identity, Variable, find_identity
 from .actions.direct import add_python_site
 from .actions.environment import CallEnvironment
 from .chat import Chat
-from .errors import ConfigError, InputError
+from .errors import ChatnbError, ConfigError, InputError
 from .models import Model, resolve_model
 from .policies import Objects, Variables
 from .recovery import Recovery
@@ -116,7 +117,7 @@ class Agent:
         self._approval_ttl = approval_ttl
         self._hooks: dict[HookName, Callable[..., Any]] = {}
         self._parse_action, self._action_types = parse_actions(chat_actions)
-        self._observers: list[Callable[..., Any]] = []
+        self._observers: list[Observer] = []
         self._composition: Composition | None = None
         add_python_site(self)
 
@@ -201,14 +202,14 @@ class Agent:
         """Tell of a change that belongs to no chat: this agent's observers and those of its open chats."""
         if self._composition is None:
             for observer in tuple(self._observers):
-                _observe(observer, change)
+                observer.tell(change)
             return
         chats = [chat for chat in self._composition.chats.values() if chat.agent is self]
         for chat in chats:
             self._composition.runtime.post(chat._show_change, change)
         observers = [*self._observers, *(o for chat in chats for o in chat._observers)]
         for observer in observers:
-            self._composition.runtime.notify(_observe, observer, change)
+            self._composition.runtime.notify(observer.tell, change)
 
     def definition(self, composition: Composition, chat: Chat) -> Definition:
         """Return this definition as a chat's engine uses it."""
@@ -231,14 +232,28 @@ class Agent:
             **composition.seams(self, chat),
         )
 
-    def on_change(self, function: F) -> F:
-        """Call a function for every change that an action of this agent makes, in any chat or site.
+    def on_change(self, function: Callable[[Change], Any]) -> Observer:
+        """Call a function for every change that an action of this agent makes, in any chat, site or process.
 
-        Works as a decorator. The function runs on the kernel's main thread, in order. `function.unsubscribe()` ends it.
+        Works as a decorator. The function runs on the kernel's main thread, in order. What `on_change` returns, called
+        without arguments, ends it.
         """
-        self._observers.append(function)
-        _add_unsubscribe(function, self._observers)
-        return function
+        observer = Observer(function, self._observers)
+        try:
+            self._watch_changes()
+        except ChatnbError as failure:
+            log.warning("changes of other processes are not heard of: %s", failure)
+        return observer
+
+    def _watch_changes(self) -> None:
+        """Look for the changes of other processes: where chats are open, in a kernel, or where a store is named."""
+        from .kernel.host import current_host
+
+        if self._composition is None and self._store is None and current_host().kind != "kernel":
+            return
+        store = open_store(self._store)
+        if not store.in_memory:
+            self.composition().watch_changes(store, self)
 
     # --- hooks --------------------------------------------------------------------------------------------------
 
@@ -304,13 +319,6 @@ class Agent:
         return f"Agent({self.model.name!r}, name={self.name!r}, {len(self.catalog)} actions)"
 
 
-def _observe(observer: Callable[..., Any], change: Change) -> None:
-    try:
-        observer(change)
-    except Exception:
-        log.exception("an observer of changes failed")
-
-
 def check_chat_id(id: Any, *, child: bool = False) -> None:
     """Refuse what is no chat id.
 
@@ -321,14 +329,3 @@ def check_chat_id(id: Any, *, child: bool = False) -> None:
         raise InputError("a chat id is 1 to 200 printable characters")
     if "/" in id and not child:
         raise InputError("a chat id holds no '/': that is kept for the chats of calls")
-
-
-def _add_unsubscribe(function: Callable[..., Any], observers: list[Callable[..., Any]]) -> None:
-    def unsubscribe() -> None:
-        if function in observers:
-            observers.remove(function)
-
-    try:
-        function.unsubscribe = unsubscribe  # type: ignore[attr-defined]
-    except AttributeError:
-        log.debug("an observer takes no attributes; it stays until the kernel ends")

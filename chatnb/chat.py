@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _copies, _json
+from ._changes import Observer
 from ._inputs import ChatInputs
 from ._json import JsonValue
 from ._notebook import Notebook
@@ -70,7 +71,7 @@ class Chat(ChatInputs):
     _process: int
     _composition: Composition
     _client_data: Any
-    _observers: list[Callable[[Change], Any]]
+    _observers: list[Observer]
     _bound_notebook: Notebook | None
     _kept_objects: ChatObjects | None
     _default_client_tools: tuple[ClientTool, ...]
@@ -312,13 +313,14 @@ class Chat(ChatInputs):
         self._check_open()
         self._runtime.call(self._engine.persist, [checked_message(m) for m in messages], current_checkpoint(self.id))
 
-    def on_change(self, function: F) -> F:
-        """Call a function for every `Change` of this chat's actions. Works as a decorator; `.unsubscribe()` ends it."""
-        from .agent import _add_unsubscribe
+    def on_change(self, function: Callable[[Change], Any]) -> Observer:
+        """Call a function for every `Change` of this chat's actions, and for those that belong to no chat.
 
-        self._observers.append(function)
-        _add_unsubscribe(function, self._observers)
-        return function
+        Works as a decorator. What it returns, called without arguments, ends it.
+        """
+        observer = Observer(function, self._observers)
+        self._composition.watch_changes(self._engine.store)
+        return observer
 
     def fork(self, message_id: str | None = None, id: str | None = None) -> Chat:
         """Return a new, independent chat with the conversation up to a message.
@@ -380,7 +382,7 @@ class Chat(ChatInputs):
     def _publish_change(self, change: Change) -> None:
         self._show_change(change)
         for observer in (*self._observers, *self.agent._observers):
-            self._runtime.notify(observer, change)
+            self._runtime.notify(observer.tell, change)
 
     def _insert_cell(self, source: str, kind: str, position: str) -> bool:
         """Ask the views, the latest first, to insert a cell."""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 ROW_0 = ("_clock", "_ids", "_json", "_killpoint", "_ports", "errors")
 ROW_6 = (
+    "_changes",
     "_children",
     "_composition",
     "_copies",

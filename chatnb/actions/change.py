@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from .._ids import process_mark
 from .._json import JsonValue
 from .ports import Site
 
@@ -50,6 +51,15 @@ class Change:
             "object": self.object,
             "at": self.at.isoformat(),
         }
+
+    def to_row(self) -> dict[str, JsonValue]:
+        """Return what is stored, for other processes: the wire form, and who has written it."""
+        return {**self.to_json(), "process": process_mark()}
+
+    @staticmethod
+    def is_of_this_process(row: dict[str, JsonValue]) -> bool:
+        """Tell whether this process has written a row; its observers know already."""
+        return bool(row.get("process") == process_mark())
 
     @classmethod
     def from_json(cls, data: dict[str, JsonValue]) -> Change:

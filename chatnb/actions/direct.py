@@ -303,7 +303,7 @@ class _DirectCall:
                 if row is not None:
                     books.add_audit(row)
                 if change is not None:
-                    books.add_change(change.to_json())
+                    books.add_change(change.to_row())
         except StoreError as error:
             _log.error("action %s: its call can't be audited (%s)", self._action.name, error)
 

@@ -309,7 +309,7 @@ class Runner:
             if audit is not None:
                 books.add_audit(audit)
             if change is not None:
-                books.add_change(change.to_json())
+                books.add_change(change.to_row())
 
         return write
 

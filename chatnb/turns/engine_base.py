@@ -41,6 +41,11 @@ class EngineBase(EngineState):
 
         return unsubscribe
 
+    @property
+    def has_listeners(self) -> bool:
+        """Somebody is told of changes: a view, a stream."""
+        return bool(self._listeners)
+
     def publish(self, update: Update) -> None:
         """Tell all listeners. One that fails is logged and harms nobody."""
         for listener in tuple(self._listeners):
