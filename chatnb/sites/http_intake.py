@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ..turns import ClientTool
 
 ORIGIN = "http"
+A2A = "a2a-"
+"""Chats of A2A tasks: a bearer token never approves there."""
 TRIGGERS = ("submit-message", "regenerate-message")
 OWN_FIELDS = frozenset({"id", "messages", "trigger", "messageId", "clientData"})
 USER_PARTS = ("text", "file")
@@ -194,6 +196,8 @@ class Intake:
     def _check_decider(self, decisions: Sequence[Decision]) -> None:
         if not any(d.kind in ("approve", "reject") for d in decisions):
             return
+        if self._chat.id.startswith(A2A):
+            raise HttpProblem(403, "forbidden", "What a task asks is decided with a click in the page.")
         if self._identity is None:
             raise HttpProblem(401, "unauthenticated", "An approval needs a person who is signed in.")
         if self._identity.kind != "user":
