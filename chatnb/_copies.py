@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ._copies_names import by_place, exported_tree, loaded_tree, renamed, waiting_ids
 from ._ids import random_word, this_process
-from ._json import JsonValue
 from .actions.approval import make_grant
 from .actions.audit import CallPlace
 from .actions.prepare import prepare
 from .errors import ActionError, ChatExistsError, ExportError, UnknownMessageError
 from .export import FORMATS, ChatRecord, export_chat, parse_json
 from .export.redaction import credentials_of, make_redact
-from .history import Node, TreeEdit, settle_open_calls
-from .messages import UIMessage, as_message, is_tool_part
+from .history import settle_open_calls
+from .messages import as_message, is_tool_part
 from .store import Owner, open_store
 from .turns.usage import usage_from_json, usage_to_json
 
@@ -35,11 +34,13 @@ FORKED = "Not executed: the chat was forked."
 def record_of(chat: Chat, *, branches: bool) -> ChatRecord:
     """Return what an export holds of a chat; on the runtime."""
     engine = chat._engine
-    tree = engine.tree.to_json() if branches else None
+    messages = engine.shown_messages()
+    names = by_place(waiting_ids(engine.tree.all_messages("assistant") if branches else messages))
+    tree = exported_tree(engine.tree.to_json(), names) if branches else None
     return ChatRecord(
         chat_id=chat.id,
         agent=chat.agent.name,
-        messages=engine.shown_messages(),
+        messages=tuple(renamed(message, names) for message in messages),
         head=tree["head"] if tree is not None else None,
         tree=tree["nodes"] if tree is not None else None,
         usage=usage_to_json(engine.total_usage),
@@ -135,9 +136,10 @@ def load(agent: Agent, composition: Composition, source: str | os.PathLike[str],
 def _fill(chat: Chat, record: ChatRecord) -> None:
     engine = chat._engine
     if record.tree is None:
-        engine.apply_list(record.messages)
+        approvals = {id_: engine.new_id("approval") for id_ in waiting_ids(record.messages)}
+        engine.apply_list([renamed(message, approvals) for message in record.messages])
     else:
-        engine.apply_edit(_tree_edit(record.tree, record.head))
+        engine.apply_edit(loaded_tree(record.tree, record.head, engine.new_id))
     engine.total_usage = usage_from_json(record.usage)
     with engine.write() as tx:
         tx.set_chat(usage=usage_to_json(engine.total_usage))
@@ -146,23 +148,6 @@ def _fill(chat: Chat, record: ChatRecord) -> None:
                 if is_tool_part(part) and part.state == "approval-requested" and part.approval is not None:
                     _ask_again(chat, tx, message.id, part)
     engine.pending_changed()
-
-
-def _tree_edit(nodes: Sequence[JsonValue], head: str | None) -> TreeEdit:
-    edit = TreeEdit(None, head)
-    for ordinal, item in enumerate(nodes):
-        message = UIMessage.from_wire(item["message"])
-        node = Node(
-            node_id=item["id"],
-            message_id=message.id,
-            parent=item["parent"],
-            ordinal=ordinal,
-            content_id=item["id"],
-            role=message.role,
-            shown_child=item.get("shownChild"),
-        )
-        edit.nodes.append((node, message))
-    return edit
 
 
 def _ask_again(chat: Chat, tx: Any, message_id: str, part: Any) -> None:

@@ -91,7 +91,8 @@ class Notebook:
     async def expand(self, message: UIMessage, chat_id: str) -> UIMessage:
         """Return a message with a `data-variable` part for each variable that its text mentions by `@name`.
 
-        What an edited message holds of its former version stays as it was sent. The summaries are made on the main thread; one that takes longer than 10 s is said to be unavailable.
+        What an edited message holds of its former version stays as it was sent. Summaries are made on the main
+        thread; one that takes longer than 10 s is said to be unavailable.
         """
         from .kernel.variables_mentions import unavailable_part
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextvars
+import inspect
 import os
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,9 +17,9 @@ from ._json import JsonValue
 from ._notebook import Notebook
 from ._pending import PendingCalls
 from .actions import find_identity
-from .errors import ChatInUseError, MessageTooLargeError, NoActiveTurnError
+from .errors import ChatInUseError, InputError, MessageTooLargeError, NoActiveTurnError
 from .history import History
-from .history.api import checked_message
+from .history.api import checked_messages
 from .messages import UIMessage
 from .turns import ChatEngine, ClientTool, TurnError, Update, Waiting
 from .turns.context import normalize_injected
@@ -281,8 +282,14 @@ class Chat(ChatInputs):
             self._runtime.call(self._engine.keep_injected, made)
 
     def defer(self, work: Awaitable[Any] | Callable[[], Any]) -> None:
-        """Start work that the turn waits for, at most 5 s, before it completes. Failures are logged."""
+        """Start work that the turn waits for, at most 5 s, before it completes. Failures are logged.
+
+        Raises:
+            InputError: It is neither an awaitable nor a function.
+        """
         self._check_open()
+        if not inspect.isawaitable(work) and not callable(work):
+            raise InputError(f"defer() takes an awaitable or a function, not {type(work).__name__}")
         context = contextvars.copy_context()
         self._runtime.call(self._engine.defer, work, context)
 
@@ -311,7 +318,7 @@ class Chat(ChatInputs):
     def persist_messages(self, messages: Iterable[Any]) -> None:
         """Update known messages and append unknown ones; removes nothing and runs no turn."""
         self._check_open()
-        self._runtime.call(self._engine.persist, [checked_message(m) for m in messages], current_checkpoint(self.id))
+        self._runtime.call(self._engine.persist, checked_messages(messages), current_checkpoint(self.id))
 
     def on_change(self, function: Callable[[Change], Any]) -> Observer:
         """Call a function for every `Change` of this chat's actions, and for those that belong to no chat.

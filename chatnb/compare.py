@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import copy
+import sys
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 from . import _copies
@@ -44,6 +46,7 @@ class Run:
     number: int
     chat: Chat | None = None
     submission: Submission | None = None
+    began: float = 0.0
     failure: str | None = None
     outcome: Outcome | None = None
     first_token: float | None = None
@@ -190,7 +193,11 @@ def compare(
         for number in range(1, repeat + 1):
             runs.append(_begin(base, composition, store, model, number, history, f"run-{len(runs) + 1}"))
     comparison = Comparison(runtime, base, runs)
-    runtime.spawn(_work(comparison, prompt), name="chatnb compare")
+    for run in runs:
+        if run.chat is not None:
+            run.began = runtime.loop.time()
+            run.submission = run.chat.send(prompt)
+    runtime.spawn(_work(comparison), name="chatnb compare")
     return comparison
 
 
@@ -209,21 +216,27 @@ def _begin(
     return Run(tested.model.name, number, chat=made)
 
 
-async def _work(comparison: Comparison, prompt: str) -> None:
+async def _work(comparison: Comparison) -> None:
     try:
-        await asyncio.gather(*(_run(run, prompt) for run in comparison.runs if run.chat is not None))
+        await asyncio.gather(*(_follow(run, run.submission) for run in comparison.runs if run.submission is not None))
     finally:
         comparison._done.set_result(None)
 
 
-async def _run(run: Run, prompt: str) -> None:
-    if run.chat is None:
-        return
+async def _follow(run: Run, submission: Submission) -> None:
     clock = asyncio.get_running_loop().time
-    began = clock()
-    run.submission = run.chat.send(prompt)
-    async for chunk in run.submission:
+    async for chunk in submission:
         if run.first_token is None and chunk["type"] in CONTENT:
-            run.first_token = clock() - began
-    run.outcome = await run.submission
-    run.latency = clock() - began
+            run.first_token = clock() - run.began
+    run.outcome = await submission
+    run.latency = clock() - run.began
+
+
+class _CallableModule(ModuleType):
+    """`import chatnb.compare` puts this module in the place of the function of the same name; both are to work."""
+
+    def __call__(self, *args: Any, **options: Any) -> Comparison:
+        return compare(*args, **options)
+
+
+sys.modules[__name__].__class__ = _CallableModule

@@ -159,13 +159,17 @@ class TestSnapshots:
 
     def test_bound_anew(self, kernel: Kernel) -> None:
         """Section 6: a name that was bound anew since is skipped, unless forced."""
-        kernel.ok("v = 1\nchat = _coder('anew', 'v = 2', snapshot=True)\nawait chat.send('go'); await chat.undo(); v = 3")
+        kernel.ok(
+            "v = 1\nchat = _coder('anew', 'v = 2', snapshot=True)\nawait chat.send('go'); await chat.undo(); v = 3"
+        )
         kernel.ok("r = chat.restore_variables()")
         assert kernel.value("[v, list(r.restored), list(r.skipped)]") == [3, [], ["v"]]
 
     def test_forced(self, kernel: Kernel) -> None:
         """Section 6: ... unless `force`."""
-        kernel.ok("v = 1\nchat = _coder('force', 'v = 2', snapshot=True)\nawait chat.send('go'); await chat.undo(); v = 3")
+        kernel.ok(
+            "v = 1\nchat = _coder('force', 'v = 2', snapshot=True)\nawait chat.send('go'); await chat.undo(); v = 3"
+        )
         kernel.ok("r = chat.restore_variables(force=True)")
         assert kernel.value("v") == 1
 
@@ -245,8 +249,8 @@ class TestVariables:
         kernel.ok(
             "df = pd.DataFrame({'v': [1]})\n@action(needs_approval=True)\n"
             "def drop(df: pd.DataFrame) -> int:\n    'Drop.'\n    note('ran'); return len(df)\n"
-            "chat = Agent(ScriptedModel([Reply(calls=[('drop', {'df': 'df'})]), 'done']), actions=[drop]).chat('gated')\n"
-            "await chat.send('go'); df = pd.DataFrame({'v': [1]})\nawait chat.approve()"
+            "chat = Agent(ScriptedModel([Reply(calls=[('drop', {'df': 'df'})]), 'done']), actions=[drop])"
+            ".chat('gated')\nawait chat.send('go'); df = pd.DataFrame({'v': [1]})\nawait chat.approve()"
         )
         assert "variable_changed" in kernel.value("json.dumps(told(chat)[0])")
         assert kernel.events(event="ran") == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import subprocess
 import sys
@@ -199,10 +200,8 @@ class TestScripts:
             """Slow on the main thread; nothing interrupts it here."""
             end = time.monotonic() + 1
             while time.monotonic() < end:
-                try:
+                with contextlib.suppress(KeyboardInterrupt):
                     time.sleep(0.1)
-                except KeyboardInterrupt:
-                    pass
             ended.set()
             return "late value"
 

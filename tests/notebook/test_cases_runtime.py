@@ -152,7 +152,8 @@ class TestCalls:
         """C7: a call that is due while a cell sleeps is said to wait, and is entered once, after the cell."""
         kernel.ok(
             "chat = calls('query', 'c7')\n"
-            "def watch(update):\n    if any(c.phase == 'busy' for c in chat._engine.state().calls.values()): note('busy')\n"
+            "def watch(update):\n"
+            "    if any(c.phase == 'busy' for c in chat._engine.state().calls.values()): note('busy')\n"
             "chat._engine.subscribe(watch)"
         )
         kernel.ok("note('begin'); later(0.2, lambda: chat.send('go')); time.sleep(1.5); note('cell ends')")
@@ -217,7 +218,8 @@ class TestCalls:
             "    except Exception as error: note('refused', type=type(error).__name__); raise\n"
             "chat_a = Agent(ScriptedModel([Reply(calls=[('ask_b', {})]), 'a done', 'again']), actions=[ask_b])"
             ".chat('circle-a')\n"
-            "chat_b = Agent(ScriptedModel([Reply(calls=[('ask_a', {})]), 'b done']), actions=[ask_a]).chat('circle-b')\n"
+            "chat_b = Agent(ScriptedModel([Reply(calls=[('ask_a', {})]), 'b done']), actions=[ask_a])"
+            ".chat('circle-b')\n"
             "print((await chat_a.send('go')).status)"
         )
         assert kernel.until("refused")["type"] == "ChatBusyError"
