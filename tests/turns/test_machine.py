@@ -10,9 +10,9 @@ import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from chatnb import Agent, action
+from chatnb import Agent, Compaction, Steering, action
 from chatnb.errors import ChatnbError
-from chatnb.models import Reply
+from chatnb.models import Reply, Usage
 from chatnb.testing import StrictModel, mock_chat
 
 FAILING = (
@@ -58,7 +58,7 @@ class ChatMachine(RuleBasedStateMachine):
         self.count += 1
         n = self.count
         made: dict[str, Any] = {
-            "text": f"answer {n}",
+            "text": Reply(f"answer {n}", usage=Usage(10, 2)),
             "slow": Reply(f"slowly said {n}", reasoning="let me think", delay=1.0),
             "look": Reply(
                 f"looking {n}", calls=[("look", {"key": "a"}, f"c{n}a"), ("look", {"key": "b"}, f"c{n}b")], delay=0.5
@@ -77,10 +77,20 @@ class ChatMachine(RuleBasedStateMachine):
 
         return call
 
-    @initialize(concurrency=st.sampled_from(["queue", "latest", "merge", "drop", "debounce"]))
-    def open(self, concurrency: Any) -> None:
-        """A chat with a policy."""
-        agent = Agent(StrictModel([self.reply], loop=True), actions=[look, pay], concurrency=concurrency)
+    @initialize(
+        concurrency=st.sampled_from(["queue", "latest", "merge", "drop", "debounce"]),
+        steers=st.booleans(),
+        compacts=st.booleans(),
+    )
+    def open(self, concurrency: Any, steers: bool, compacts: bool) -> None:
+        """A chat with its policies."""
+        agent = Agent(
+            StrictModel([self.reply], loop=True),
+            actions=[look, pay],
+            concurrency=concurrency,
+            steering=Steering(lambda batch: self.count % 2 == 0) if steers else None,
+            compaction=Compaction(lambda event: self.count % 3 == 0, lambda event: "summary") if compacts else None,
+        )
         for name in FAILING:
             getattr(agent, name)(self.hook(name))
         self.context = mock_chat(agent)
