@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from chatnb.actions import ActionContext as ActionContext
     from chatnb.actions import Change as Change
     from chatnb.actions import Identity as Identity
+    from chatnb.actions import PreparedCall as PreparedCall
     from chatnb.actions import Variable as Variable
     from chatnb.actions import action as action
     from chatnb.actions import action_errors as action_errors
@@ -27,6 +28,14 @@ if TYPE_CHECKING:
     from chatnb.history import Branch as Branch
     from chatnb.messages import UIMessage as UIMessage
     from chatnb.models import ActionSpec as ActionSpec
+    from chatnb.models import AnthropicModel as AnthropicModel
+    from chatnb.models import Model as Model
+    from chatnb.models import ModelRequest as ModelRequest
+    from chatnb.models import OfflineModel as OfflineModel
+    from chatnb.models import PydanticAIModel as PydanticAIModel
+    from chatnb.models import RecordedModel as RecordedModel
+    from chatnb.models import Reply as Reply
+    from chatnb.models import ScriptedModel as ScriptedModel
     from chatnb.models import StepEnd as StepEnd
     from chatnb.models import Usage as Usage
     from chatnb.policies import Objects as Objects
@@ -34,6 +43,7 @@ if TYPE_CHECKING:
     from chatnb.recovery import Interruption as Interruption
     from chatnb.recovery import Recovery as Recovery
     from chatnb.recovery import RecoveryDecision as RecoveryDecision
+    from chatnb.sites.mcp import mcp_actions as mcp_actions
     from chatnb.turns import ClientTool as ClientTool
     from chatnb.turns import Compaction as Compaction
     from chatnb.turns import Debounce as Debounce
@@ -50,14 +60,35 @@ __version__ = "0.1.0"
 
 # Where each public name lives. The imports above say the same to type checkers; a test keeps the two equal.
 _HOMES = {
-    "chatnb.actions": ("Action", "ActionContext", "Change", "Identity", "Variable", "action", "action_errors"),
+    "chatnb.actions": (
+        "Action",
+        "ActionContext",
+        "Change",
+        "Identity",
+        "PreparedCall",
+        "Variable",
+        "action",
+        "action_errors",
+    ),
     "chatnb.agent": ("Agent",),
     "chatnb.chat": ("Chat",),
     "chatnb.compare": ("compare",),
     "chatnb.errors": ("ConnectionNeeded", "StopTurn"),
     "chatnb.history": ("Branch",),
     "chatnb.messages": ("UIMessage",),
-    "chatnb.models": ("ActionSpec", "StepEnd", "Usage"),
+    "chatnb.models": (
+        "ActionSpec",
+        "AnthropicModel",
+        "Model",
+        "ModelRequest",
+        "OfflineModel",
+        "PydanticAIModel",
+        "RecordedModel",
+        "Reply",
+        "ScriptedModel",
+        "StepEnd",
+        "Usage",
+    ),
     "chatnb.policies": ("Objects", "Variables"),
     "chatnb.recovery": ("Interruption", "Recovery", "RecoveryDecision"),
     "chatnb.sites.mcp": ("mcp_actions",),
@@ -76,6 +107,8 @@ _HOMES = {
     "chatnb.widget": ("ChatWidget",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+# Modules with public names of their own, so that `chatnb.errors.InputError` needs no second import.
+_MODULES = frozenset({"errors", "kernel", "messages", "models", "testing", "widget"})
 
 __all__ = [
     "__version__",
@@ -85,6 +118,8 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Loads a public name from its home at first use (PEP 562)."""
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -95,7 +130,7 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     """The names that exist, loaded or not."""
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_MODULES})
 
 
 def load_ipython_extension(ipython: InteractiveShell) -> None:

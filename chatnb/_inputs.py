@@ -15,7 +15,7 @@ from ._pending import as_json, json_or_none
 from .actions import Identity
 from .actions.effects import refuse_decision_inside_call
 from .errors import ChatClosedError, ForbiddenError, InputError, InvalidArgumentsError, LeaseLostError
-from .history.api import checked_message
+from .history.api import checked_messages
 from .messages import UIMessage
 from .store import InputKind
 from .turns import ChatEngine, ClientTool, Input, Submission, user_message
@@ -116,7 +116,7 @@ class ChatInputs:
         """Go on with the assistant message at the end, or accept an offered, interrupted turn."""
         engine = self._engine
         inherited = body if body is not None else engine.last_body
-        tools = [t.to_json() for t in client_tools] or engine.last_client_tools
+        tools = [t.to_json() for t in checked_tools(client_tools)] or engine.last_client_tools
         return self._submit("continue", {}, body=inherited, origin=_origin, wire_tools=tools)
 
     def save_messages(
@@ -129,7 +129,7 @@ class ChatInputs:
         """
         if callable(messages):
             return self._submit("save", {"function": True}, origin=_origin, live=messages)
-        wires = [checked_message(m).to_wire() for m in messages]
+        wires = [m.to_wire() for m in checked_messages(messages)]
         return self._submit("save", {"messages": wires}, origin=_origin)
 
     def undo(self, *, _origin: str = "chat") -> Submission:
@@ -246,7 +246,7 @@ class ChatInputs:
         engine, runtime = self._engine, self._runtime
         if body is not None and not isinstance(body, Mapping):
             raise InputError("body is a dict of extra request fields")
-        offered = client_tools or self._default_client_tools
+        offered = checked_tools(client_tools) or self._default_client_tools
         tools = wire_tools if wire_tools is not None else [t.to_json() for t in offered] or None
         data = client_data if client_data is not None else self._client_data
         submission = Submission(runtime, self.id, engine.stop_submission)
@@ -281,3 +281,14 @@ class ChatInputs:
         submission = Submission(self._runtime, self.id, self._engine.stop_submission)
         self._runtime.call(self._engine.decide, submission, decision, origin)
         return submission
+
+
+def checked_tools(client_tools: Any) -> tuple[ClientTool, ...]:
+    """Return client-side tools.
+
+    Raises:
+        InputError: It is no list of `ClientTool`s.
+    """
+    if not isinstance(client_tools, Sequence) or not all(isinstance(tool, ClientTool) for tool in client_tools):
+        raise InputError("client_tools is a list of chatnb.ClientTool(name, description, parameters)")
+    return tuple(client_tools)

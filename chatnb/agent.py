@@ -13,6 +13,7 @@ from ._changes import Observer
 from ._clock import SystemClock
 from ._composition import Composition, FreeBooks, parse_actions
 from ._ids import new_id, random_word, this_process
+from ._options import check_options
 from .actions import Action, Catalog, Change, Identity, Variable, find_identity
 from .actions.direct import add_python_site
 from .actions.environment import CallEnvironment
@@ -22,7 +23,7 @@ from .models import Model, resolve_model
 from .policies import Objects, Variables
 from .recovery import Recovery
 from .store import Owner, Store, open_store
-from .turns import CONCURRENCY, Compaction, Debounce, Definition, HookName, Steering
+from .turns import Compaction, Definition, HookName, Steering
 from .turns.definition import Concurrency
 
 __all__ = ["Agent", "Objects", "Variable", "Variables"]
@@ -75,26 +76,17 @@ class Agent:
         concurrency: Concurrency = "queue",
         steering: Steering | None = None,
         compaction: Compaction | None = None,
-        recovery: Recovery | None = None,
+        recovery: Recovery | None = Recovery(),  # noqa: B008 - frozen
         max_steps: int = 20,
         client_data: Any = None,
         identity: Identity | str | None = None,
         plan_mode: bool = False,
         approval_ttl: float | None = None,
-        objects: Objects | None = None,
-        variables: Variables | None = None,
+        objects: Objects | None = Objects(),  # noqa: B008 - frozen
+        variables: Variables | None = Variables(),  # noqa: B008 - frozen
         runtime: str = "auto",
     ) -> None:
-        if not isinstance(concurrency, Debounce) and concurrency not in CONCURRENCY:
-            raise ConfigError(f"concurrency is one of {', '.join(CONCURRENCY)}, or Debounce(seconds)")
-        if not isinstance(max_steps, int) or isinstance(max_steps, bool) or max_steps < 1:
-            raise ConfigError("max_steps is a whole number, at least 1")
-        if not isinstance(name, str) or not name or "/" in name or not name.isprintable():
-            raise ConfigError("name is printable text without '/'")
-        if runtime not in ("auto", "thread", "kernel"):
-            raise ConfigError('runtime is "auto", "thread" or "kernel"')
-        if approval_ttl is not None and not approval_ttl > 0:
-            raise ConfigError("approval_ttl is a number of seconds above 0, or None")
+        check_options(locals())
         self.model = resolve_model(model)
         if model is None:
             known = "set" if self.model.name != "offline" else "not set"

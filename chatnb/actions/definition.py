@@ -278,6 +278,8 @@ def _name_of(function: Callable[..., Any], given: str | None) -> str:
         return given
     name = getattr(function, "__name__", None)
     if not isinstance(name, str) or name == "<lambda>":
+        if not callable(function):
+            raise ActionDefinitionError(f"an action is a function or an Action, not {type(function).__name__}")
         raise ActionDefinitionError("action: the function has no name; give it one with name=")
     return name
 

@@ -6,9 +6,10 @@ or a cell (edits apply at once when the chat is idle).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from ..errors import InputError
 from ..messages import UIMessage
 from .calls import ResolvedCall, ToolCall, new_tool_results, pending_calls, resolved_calls
 from .nodes import Branch
@@ -148,8 +149,11 @@ def checked_messages(messages: Iterable[UIMessage | dict[str, Any]]) -> list[UIM
     """Return messages from messages or their wire dicts; a long list of messages costs no more than a glance.
 
     Raises:
+        InputError: It is no list of messages.
         MessageValidationError: A dict is no valid message.
     """
+    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
+        raise InputError(f"a history is a list of messages, not {type(messages).__name__}")
     wanted: list[Any] = list(messages)
     if set(map(type, wanted)) - {UIMessage}:
         wanted = [m if type(m) is UIMessage else checked_message(m) for m in wanted]

@@ -1,0 +1,81 @@
+"""The options of an `Agent`, checked before anything is made of them: each text says what the option takes."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+from .actions import Identity
+from .errors import ConfigError
+from .policies import Objects, Variables
+from .recovery import Recovery
+from .store.location import locate
+from .turns import CONCURRENCY, Compaction, Debounce, Steering
+
+__all__ = ["check_options"]
+
+# Options that take one kind of object, or None.
+POLICIES: dict[str, type] = {
+    "compaction": Compaction,
+    "objects": Objects,
+    "recovery": Recovery,
+    "steering": Steering,
+    "variables": Variables,
+}
+
+
+def check_options(given: dict[str, Any]) -> None:
+    """Refuse options that can't work.
+
+    Args:
+        given: The options by name, as `Agent` got them.
+
+    Raises:
+        ConfigError: One of them can't; the text names it.
+    """
+    for name, kind in POLICIES.items():
+        if given[name] is not None and not isinstance(given[name], kind):
+            raise ConfigError(f"{name} is a chatnb.{kind.__name__}(...) or None, not {_kind(given[name])}")
+    concurrency = given["concurrency"]
+    if not isinstance(concurrency, Debounce) and concurrency not in CONCURRENCY:
+        raise ConfigError(f"concurrency is one of {', '.join(CONCURRENCY)}, or Debounce(seconds)")
+    steps = given["max_steps"]
+    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
+        raise ConfigError("max_steps is a whole number, at least 1")
+    name = given["name"]
+    if not isinstance(name, str) or not name or "/" in name or not name.isprintable():
+        raise ConfigError("name is printable text without '/'")
+    if given["runtime"] not in ("auto", "thread", "kernel"):
+        raise ConfigError('runtime is "auto", "thread" or "kernel"')
+    if given["approval_ttl"] is not None and not _is_duration(given["approval_ttl"]):
+        raise ConfigError("approval_ttl is a number of seconds above 0, or None")
+    if not isinstance(given["plan_mode"], bool):
+        raise ConfigError("plan_mode is True or False")
+    instructions = given["instructions"]
+    if instructions is not None and not isinstance(instructions, str) and not callable(instructions):
+        raise ConfigError(
+            f"instructions are text, or a function of the turn that returns text, not {_kind(instructions)}"
+        )
+    identity = given["identity"]
+    if identity is not None and not isinstance(identity, Identity) and not (isinstance(identity, str) and identity):
+        raise ConfigError(f"identity is a chatnb.Identity(...) or its id, not {_kind(identity)}")
+    _check_store(given["store"])
+
+
+def _check_store(store: Any) -> None:
+    """Refuse a place that is none. Nothing is opened."""
+    if store is None:
+        return
+    if isinstance(store, str | os.PathLike):
+        locate(store)
+    elif not hasattr(store, "open_chat"):
+        raise ConfigError(f"store is a URL (sqlite:///chats.db), a path, or a Store, not {_kind(store)}")
+
+
+def _is_duration(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+
+
+def _kind(value: Any) -> str:
+    return "an empty text" if value == "" else type(value).__name__

@@ -1,0 +1,78 @@
+"""Wrong use raises from `chatnb.errors` and says what to do; nothing is written or lost (issue: Bad input)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chatnb import Agent, Chat, ScriptedModel
+from chatnb.errors import ActionDefinitionError, ConfigError, InputError
+
+
+@pytest.fixture
+def chat(tmp_path: Path) -> Iterator[Chat]:
+    opened = Agent(ScriptedModel(["fine"], loop=True), store=tmp_path / "chats.db").chat("bad-input")
+    yield opened
+    opened.close()
+
+
+class TestAgentOptions:
+    """Options that can't work raise when the agent is made, and name the option."""
+
+    @pytest.mark.parametrize(
+        ("option", "value"),
+        [
+            ("approval_ttl", "soon"),
+            ("approval_ttl", float("inf")),
+            ("compaction", 5),
+            ("concurrency", []),
+            ("identity", 5),
+            ("identity", ""),
+            ("instructions", 5),
+            ("max_steps", True),
+            ("objects", 50),
+            ("plan_mode", "yes"),
+            ("recovery", True),
+            ("runtime", None),
+            ("steering", lambda batch: True),
+            ("store", 5),
+            ("store", "mysql://here/chats"),
+            ("variables", "off"),
+        ],
+    )
+    def test_is_named(self, option: str, value: Any) -> None:
+        options: dict[str, Any] = {option: value}
+        with pytest.raises(ConfigError, match=option if option != "store" else "store|stores"):
+            Agent("offline", **options)
+
+    @pytest.mark.parametrize("action", [5, "refund", None])
+    def test_an_action_is_a_function(self, action: Any) -> None:
+        with pytest.raises(ActionDefinitionError, match="function"):
+            Agent("offline", actions=[action])
+
+
+class TestInputs:
+    """What can't be taken is refused at the call, in words that name what is taken."""
+
+    @pytest.mark.parametrize(
+        ("use", "named"),
+        [
+            (lambda c: c.send("hi", client_tools=[5]), "ClientTool"),
+            (lambda c: c.regenerate(client_tools=5), "ClientTool"),
+            (lambda c: c.continue_last_turn(client_tools=["x"]), "ClientTool"),
+            (lambda c: c.save_messages(5), "list of messages"),
+            (lambda c: c.save_messages("text"), "list of messages"),
+            (lambda c: c.set_messages(None), "list of messages"),
+            (lambda c: c.history.set({"id": "m"}), "list of messages"),
+            (lambda c: c.persist_messages(5), "list of messages"),
+            (lambda c: c.defer(5), "awaitable"),
+        ],
+    )
+    def test_is_refused(self, chat: Chat, use: Callable[[Chat], Any], named: str) -> None:
+        with pytest.raises(InputError, match=named):
+            use(chat)
+        assert chat.messages == ()
+        assert chat.send("hi").result(10).text == "fine"
