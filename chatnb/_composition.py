@@ -93,6 +93,8 @@ class Composition:
         )
         chat = Chat._make(agent, chat_id, self.runtime)
         chat._kept_objects = kept
+        last_sign = self.last_sign or opened.chat.heartbeat_at
+        chat._asleep = None if opened.created or last_sign is None else (last_sign, self.clock.now())
 
         def make() -> ChatEngine:
             engine = ChatEngine(
@@ -188,6 +190,7 @@ class Composition:
                 environment,
                 continues=run.cut_off_turns(),
                 check_age=run.trigger == "continuation" and not run.by_decision,
+                asleep=chat._asleep,
                 asks_held=run.input.origin == "http",
             )
 

@@ -63,15 +63,25 @@ def is_expired(grant: GrantRow, now: datetime) -> bool:
     return grant.state == "pending" and grant.expires_at is not None and now >= grant.expires_at
 
 
-def is_overdue(decided: Iterable[GrantRow], now: datetime) -> bool:
+Asleep = tuple[datetime, datetime]
+"""When no kernel had the chat: from the last sign of life of its former owner to its opening."""
+
+
+def is_overdue(decided: Iterable[GrantRow], now: datetime, asleep: Asleep | None = None) -> bool:
     """Tell whether the approved grants of a message are too old to be used.
 
     Args:
         decided: All decided grants of the message; the latest decision completed the batch.
-        now: The time, less what the continuation has waited in the queue.
+        now: The time.
+        asleep: A time that does not count.
     """
     times = [grant.decided_at for grant in decided if grant.decided_at is not None]
-    return bool(times) and now - max(times) > GRANT_LIFE
+    if not times:
+        return False
+    age = now - max(times)
+    if asleep is not None:
+        age -= max(asleep[1] - max(asleep[0], *times), timedelta(0))
+    return age > GRANT_LIFE
 
 
 def prepare_decision(catalog: Catalog, grant: GrantRow, args: Mapping[str, JsonValue] | None = None) -> PreparedCall:

@@ -135,7 +135,8 @@ class Attempt:
                 meant is None or (name in meant and meant[name] != resolve.remember(name))
             ):
                 raise ActionError(
-                    f"The variable for {parameter.name} is another object than when the call was asked (variable_changed).",
+                    f"The variable for {parameter.name} is another object than when the call was asked "
+                    "(variable_changed).",
                     code="variable_changed",
                     status_code=409,
                 )

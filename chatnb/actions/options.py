@@ -294,6 +294,8 @@ def output_adapter(name: str, given: Any, returns: Any) -> TypeAdapter[Any] | No
     wanted = given if explicit else returns
     if not explicit and returns is inspect.Parameter.empty:
         return None
+    if explicit and inspect.isroutine(given):  # pydantic would make a schema of its arguments
+        raise ActionDefinitionError(f"action {name!r}, option 'output_schema': a type, a model or a TypeAdapter")
     try:
         adapter = wanted if isinstance(wanted, TypeAdapter) else TypeAdapter(wanted)
         adapter.json_schema(mode="serialization")

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from .._killpoint import kill_point
+from ..actions.approval import Asleep
 from ..actions.batches import find_held, split_batches
 from ..actions.breakers import Breakers
 from ..actions.catalog import Catalog
@@ -34,6 +35,7 @@ class AgentSite:
         environment: What the chat gives.
         continues: The cut-off turns (stopped or failed) whose message this turn extends: what they wrote is replayed.
         check_age: Approved calls may be too old to run: a `continue_last_turn`, not a decision's continuation.
+        asleep: Time in which approvals did not grow older: no kernel had the chat.
         asks_held: A held call asks too (the HTTP site: its clients go on once every call is answered).
     """
 
@@ -44,6 +46,7 @@ class AgentSite:
         *,
         continues: Collection[str] = (),
         check_age: bool = False,
+        asleep: Asleep | None = None,
         asks_held: bool = False,
     ) -> None:
         self._asks_held = asks_held
@@ -51,6 +54,7 @@ class AgentSite:
         self._environment = environment
         self._continues = tuple(continues)
         self._check_age = check_age
+        self._asleep = asleep
         self._breakers = Breakers()
         self._ledger: TurnLedger | None = None
 
@@ -69,7 +73,7 @@ class AgentSite:
         Raises:
             StoreError: What has to be written could not be.
         """
-        return await resume_calls(self._desk(io), check_age=self._check_age)
+        return await resume_calls(self._desk(io), check_age=self._check_age, asleep=self._asleep)
 
     def _desk(self, io: TurnIO) -> CallDesk:
         if self._ledger is None:

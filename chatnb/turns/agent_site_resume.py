@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from ..actions.approval import is_overdue, prepare_decision
+from ..actions.approval import Asleep, is_overdue, prepare_decision
 from ..actions.audit import audit_rejection
 from ..actions.batches import class_of
 from ..actions.catalog import Catalog
@@ -55,11 +55,11 @@ def held_calls(message: UIMessage, catalog: Catalog) -> set[str]:
     return found
 
 
-async def resume_calls(desk: CallDesk, *, check_age: bool) -> CallsEnd:
+async def resume_calls(desk: CallDesk, *, check_age: bool, asleep: Asleep | None) -> CallsEnd:
     """Run approved and held calls in model order; rejected ones become `output-denied`."""
     grants = _find_grants(desk)
     if check_age:
-        _expire(desk, grants)
+        _expire(desk, grants, asleep)
     awaiting = False
     is_broken: set[int] = set()
     is_open: set[int] = set()
@@ -123,10 +123,10 @@ def _find_grants(desk: CallDesk) -> dict[str, GrantRow]:
     return {row.id: row for row in rows if row is not None}
 
 
-def _expire(desk: CallDesk, grants: dict[str, GrantRow]) -> None:
+def _expire(desk: CallDesk, grants: dict[str, GrantRow], asleep: Asleep | None) -> None:
     """Let approvals go that were given too long ago: nothing of them is used any more."""
     approved = [grant for grant in grants.values() if grant.state == "approved"]
-    if not approved or not is_overdue(grants.values(), desk.io.clock.now()):
+    if not approved or not is_overdue(grants.values(), desk.io.clock.now(), asleep):
         return
     with desk.io.write() as books:
         for grant in approved:

@@ -68,7 +68,7 @@ class TestObservers:
 
             @mock.chat.on_change
             def refresh(change: Any) -> None:
-                heard.append((refresh.__name__, change.action))
+                heard.append(("refresh", change.action))
 
             await mock.chat.send("go")
             assert [heard[0].action, heard[1]] == ["book", ("refresh", "book")]
@@ -91,7 +91,7 @@ class TestOtherProcesses:
             chat.on_change(lambda change: heard.put(("chat", change)))
             agent.on_change(lambda change: heard.put(("agent", change)))
             chat._runtime.call(
-                chat._engine.subscribe, lambda update: update.kind == "change" and heard.put(("view", update.data))
+                chat._engine.subscribe, lambda update: heard.put(("view", update.data)) if update.kind == "change" else None
             )
             book_elsewhere(store, 7)
             found = dict(heard.get(timeout=3) for _ in range(3))

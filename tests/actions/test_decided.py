@@ -254,6 +254,18 @@ class TestExpiry:
             assert (len(mock.requests), part(mock, asked.tool_call_id).state) == (1, "output-denied")
             assert (await mock.chat.send("next")).status == "completed"
 
+    @pytest.mark.parametrize(("alive", "runs"), [(5, True), (9, False)])
+    async def test_a_dead_kernel_does_not_count(self, ran: Ran, alive: int, runs: bool) -> None:
+        """4.7: an approval lives for 10 minutes of a living kernel: 5 before and `alive` after an hour without one."""
+        async with chat_of([ran.pay()], ASK) as mock:
+            await mock.chat.send("go")
+            assert (await mock.chat.approve(continue_=False)).status == "applied"
+            await mock.clock.advance(300)
+            await mock.restart(kill=True, after=3600)
+            await mock.clock.advance(60 * alive - 1)
+            assert (await mock.chat.continue_last_turn()).status == "completed"
+            assert ran == (PAID if runs else [])
+
 
 class TestOffTheChain:
     async def test_clear_edit_and_switch(self, ran: Ran) -> None:

@@ -68,6 +68,7 @@ class TestOptions:
             {"output": "lax"},
             {"output_schema": Frame},
             {"output_schema": "text"},
+            {"output_schema": lambda: 1},
             {"errors": {"a"}},
             {"http": "PATCH"},
             {"http": {"verb": "GET"}},
