@@ -145,12 +145,20 @@ def _drawn(value: object) -> list[Any]:
 
 
 def _is_drawn(value: object) -> bool:
-    return _is_figure(value) or _is_picture(value)
+    return _figure_of(value) is not None or _is_picture(value)
 
 
-def _is_figure(value: object) -> bool:
-    module: Any = sys.modules.get("matplotlib.figure")
-    return module is not None and isinstance(value, module.Figure)
+def _figure_of(value: object) -> Any:
+    """Return a figure, or the whole figure that some axes are in, else None."""
+    figures: Any = sys.modules.get("matplotlib.figure")
+    axes: Any = sys.modules.get("matplotlib.axes")
+    if figures is None:
+        return None
+    if axes is not None and isinstance(value, axes.Axes):
+        value = value.figure
+        while isinstance(value, figures.SubFigure):
+            value = value.figure
+    return value if isinstance(value, figures.Figure) else None
 
 
 def _is_picture(value: object) -> bool:
@@ -160,7 +168,8 @@ def _is_picture(value: object) -> bool:
 
 def _read_drawn(value: Any) -> tuple[str, JsonValue]:
     try:
-        data = _draw_figure(value) if _is_figure(value) else _draw_picture(value)
+        figure = _figure_of(value)
+        data = _draw_figure(figure) if figure is not None else _draw_picture(value)
     except Exception as error:  # noqa: BLE001 - drawing is a library's and the user's code
         raise _BadImageError(f"it can't be drawn ({type(error).__name__})") from None
     return _make(data, "image/png", None)

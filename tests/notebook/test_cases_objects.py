@@ -152,6 +152,36 @@ class TestObjects:
         assert "f_1" in again.objects.lost
 
 
+class TestPictures:
+    """Figures for a model that takes images."""
+
+    @pytest.mark.parametrize("what", ["figure", "axes", "picture"])
+    async def test_sent(self, what: str) -> None:
+        """Section 4: a Figure, Axes or PIL image: PNG, also sent to a model that takes images; else a summary."""
+        import matplotlib.pyplot as plt
+        from PIL import Image
+
+        figure, axes = plt.subplots()
+        axes.set_title("a title")
+        made = {"figure": figure, "axes": axes, "picture": Image.new("RGB", (20, 10))}[what]
+
+        def f() -> Any:
+            """F."""
+            return made
+
+        requests = []
+        for sees in (True, False):
+            model = ScriptedModel(calls("f"), accepts_images=sees)
+            chat = Agent(model, actions=[f]).chat()
+            await chat.send("go")
+            assert chat.objects["f_1"] is made
+            requests.append(str(model.requests[1].messages))
+        plt.close(figure)
+        assert "data:image/png" in requests[0]
+        assert "data:image/png" not in requests[1]
+        assert ("a title" in requests[1]) is (what != "picture")
+
+
 POLLS = """
 import sys, threading, time
 from chatnb import Agent
