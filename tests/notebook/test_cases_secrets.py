@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from chatnb import Agent
-from chatnb.kernel.actions import notebook_actions
-from chatnb.models import AnthropicModel, RecordedModel, Reply, ScriptedModel
+from chatnb.models import AnthropicModel, RecordedModel, ScriptedModel
 from chatnb.testing import FakeAnthropic, FakeReply
 from tests.notebook.kernel_driver import Kernel
 
