@@ -9,7 +9,6 @@ import inspect
 import os
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _copies, _json
@@ -68,7 +67,6 @@ class Chat(ChatInputs):
         chat._default_client_tools = ()
         chat._identity = None
         chat._asleep = None
-        chat._asleep = None
         return chat
 
     _runtime: Any
@@ -82,9 +80,6 @@ class Chat(ChatInputs):
     _default_client_tools: tuple[ClientTool, ...]
     _identity: Identity | None
     """Whom a site has authenticated; None where the place says who works here."""
-
-    _asleep: tuple[datetime, datetime] | None
-    """When no kernel had the chat, before it was opened here."""
 
     _asleep: tuple[datetime, datetime] | None
     """When no kernel had the chat, before it was opened here."""
