@@ -230,6 +230,7 @@ class ChatEngine(EngineRecovery):
         return await run.run()
 
     async def _run_save(self, input_: Input) -> Outcome:
+        known = {m.id for m in self.tree.messages}
         try:
             messages = await self._list_to_save(input_)
             self.apply_list(messages)
@@ -238,18 +239,19 @@ class ChatEngine(EngineRecovery):
             return self.finish_input(input_, Outcome(status="error", error=error))
         if not has_something_to_answer(self.tree.messages):
             return self.finish_input(input_, Outcome(status="applied"))
-        return await self.run_turn(input_, "submit-message")
+        new = tuple(m for m in self.tree.messages if m.role == "user" and m.id not in known)
+        return await self.run_turn(input_, "submit-message", new_user_messages=new)
 
     async def _list_to_save(self, input_: Input) -> list[UIMessage]:
         from .beginning import as_messages
 
+        if input_.live is None and "messages" not in input_.row.payload:
+            raise StageError("input", InputError("the function given to save_messages() is gone with its kernel"))
         if input_.live is None:
             return [UIMessage.from_wire(w) for w in input_.row.payload["messages"]]
         checkpoint = Checkpoint(self.chat_id, self.read_chain)
         try:
-            value = await call_hook(
-                self.runtime, input_.live, list(self.tree.messages), checkpoint=checkpoint, context=input_.context
-            )
+            value = await call_hook(self.runtime, input_.live, list(self.tree.messages), checkpoint=checkpoint)
         except Exception as error:
             raise StageError("input", error) from error
         return as_messages(value, "input")

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from chatnb import Agent, action
+from chatnb import Agent, ClientTool, action
 from chatnb.errors import ChatBusyError, StoreFullError, StoreUnavailableError
 from chatnb.models import Reply
 from chatnb.testing import StrictModel, mock_chat
@@ -129,6 +129,38 @@ class Breakable:
             if self.error is not None:
                 raise self.error
             yield tx
+
+
+class TestFields:
+    """What events and continuations carry."""
+
+    async def test_replaced_by_validation(self) -> None:
+        """What `on_validate_messages` returns is what enters the history, and what the completion names as new."""
+        agent = Agent(StrictModel(["a"]))
+        clean = {"id": "c", "role": "user", "parts": [{"type": "text", "text": "clean"}]}
+        agent.on_validate_messages(lambda event: [clean])
+        done: list[Any] = []
+        agent.on_turn_complete(done.append)
+        async with mock_chat(agent) as mock:
+            await mock.chat.send("dirty")
+            assert texts(mock) == ["clean", "a"]
+            assert [m.text for m in done[0].new_ui_messages] == ["clean", "a"]
+
+    async def test_body(self) -> None:
+        """A continuation inherits body and client tools; a body of its own replaces it whole."""
+        tool = ClientTool("f", "Does it in the page.", {"type": "object"})
+        call = [Reply(calls=[("f", {}, f"c{n}")]) for n in (1, 2)]
+        agent = Agent(StrictModel([call[0], "x", call[1], "y"]))
+        seen: list[Any] = []
+        agent.on_turn_start(lambda event: seen.append(event.body))
+        async with mock_chat(agent) as mock:
+            await mock.chat.send("a", body={"k": 1}, client_tools=[tool])
+            await mock.chat.add_tool_output("c1", 1)
+            await mock.chat.send("b", client_tools=[tool])
+            await mock.chat.add_tool_output("c2", 1, continue_=False)
+            await mock.chat.continue_last_turn(body={"z": 2})
+            assert seen == [{"k": 1}, {"k": 1}, None, {"z": 2}]
+            assert [spec.name for spec in mock.requests[1].actions] == ["f"]
 
 
 class TestHydration:

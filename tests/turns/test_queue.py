@@ -189,6 +189,28 @@ class TestSave:
             assert failed.turn is None
             assert (await mock.chat.send("x")).turn == 2
 
+    async def test_new_messages(self) -> None:
+        """`new_ui_messages` of a saved list: its user messages that were not there before, and the response."""
+        made = agent("queue", "one")
+        done: list[Any] = []
+        made.on_turn_complete(done.append)
+        async with mock_chat(made) as mock:
+            await mock.chat.send("u")
+            new = {"id": "n", "role": "user", "parts": [{"type": "text", "text": "q"}]}
+            await mock.chat.save_messages([*mock.chat.messages, new])
+            assert [m.text for m in done[-1].new_ui_messages] == ["q", "answer 2"]
+
+    async def test_a_function_does_not_survive(self) -> None:
+        """A waiting function is gone with its kernel: its input ends, and the next one works."""
+        async with mock_chat(agent("queue")) as mock:
+            mock.chat.send("A")
+            await mock.clock.advance(0)
+            mock.chat.save_messages(lambda messages: messages)
+            await mock.restart(kill=True)
+            await run_on(mock)
+            assert mock.store.load_inputs("chat-1", ("waiting", "taken")) == []
+            assert (await mock.chat.send("B")).status == "completed"
+
     async def test_nothing_to_answer(self) -> None:
         """A list that ends in an answer is `applied`."""
         async with mock_chat(agent()) as mock:

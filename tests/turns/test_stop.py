@@ -118,6 +118,34 @@ class TestStop:
             assert (await mock.chat.send("again")).status == "completed"
             assert "too late" not in str(mock.chunks)
 
+    async def test_a_call_that_ignores_it(self) -> None:
+        """A call that ignores the stop is left behind after 2 s; its late result is discarded."""
+
+        @action(read_only=True)
+        async def stubborn() -> str:
+            """Ignore everything."""
+            while not free.is_set():
+                try:
+                    await free.wait()
+                except asyncio.CancelledError:
+                    continue
+            return "too late"
+
+        async with mock_chat(
+            Agent(StrictModel([Reply(calls=[("stubborn", {}, "c1")]), "next"]), actions=[stubborn])
+        ) as mock:
+            free = asyncio.Event()
+            submission = mock.chat.send("hi")
+            await mock.clock.advance(0)
+            submission.stop()
+            await mock.clock.advance(2.0)
+            assert submission.done
+            assert (await submission).status == "stopped"
+            free.set()
+            await mock.clock.advance(1.0)
+            assert (await mock.chat.send("again")).status == "completed"
+            assert "too late" not in str(mock.chunks)
+
     def script(self) -> list[Any]:
         calls = [("look", {"key": "a"}, "c1"), ("look", {"key": "b"}, "c2")]
         return [
