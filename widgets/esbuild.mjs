@@ -84,3 +84,9 @@ await build({
   },
   outdir: out,
 });
+// The served page (`chatnb serve`) is a small script of its own: it brings the same panel another transport.
+await build({
+  ...common,
+  entryPoints: { page: "src/http_page.ts" },
+  outdir: out,
+});

@@ -1,5 +1,5 @@
 /** Every text of the panel, by key. Other languages replace the table as an extra. */
-const ENGLISH = {
+export const ENGLISH = {
   conversation: "Conversation",
   message: "Message",
   placeholder: "Ask something",

@@ -29,7 +29,7 @@ const options = {
   ],
   clientTools: [],
   mentions: false,
-  extras: { code: "1", math: "1", markup: "1", form: "1" },
+  extras: { code: "1", footnotes: "1", form: "1", "lang-ar": "1", markup: "1", math: "1", mentions: "1", tools: "1" },
 };
 
 const state = {
@@ -229,6 +229,26 @@ export const scenarios = {
       state: { canRedo: true },
       notices: [{ id: "n1", level: "warning", text: "The store cannot be written. What is new is kept here and tried again.", actions: [] }],
     }),
+  },
+  steered: {
+    snapshot: base([
+      user("u1", "How many penguins are there?"),
+      reply("a1", [
+        text("Counting all of them first."),
+        lookup(),
+        { type: "data-steering-message", id: "s1", data: { text: "Only the Gentoos, please" } },
+        text("There are 123 Gentoos."),
+      ]),
+    ]),
+  },
+  clientTool: {
+    snapshot: {
+      ...base(
+        [user("u1", "Add two and three"), reply("a1", [{ type: "tool-add", toolCallId: "t1", state: "input-available", input: { a: 2, b: 3 } }])],
+        { pending: [{ kind: "client-tool", id: "p1", toolCallId: "t1", action: "add", args: { a: 2, b: 3 }, messageId: "a1" }] },
+      ),
+      options: { ...options, clientTools: [{ name: "add", js: "export default async ({ a, b }) => ({ sum: a + b })" }] },
+    },
   },
   history: {
     snapshot: base(

@@ -2,56 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import expect
 
-from tests.browser.dev_page.look import SCENARIOS, STATIC, serve
+from tests.browser.dev_page.conftest import Show, commands
+from tests.browser.dev_page.look import SCENARIOS
+from tests.browser.jupyter_server import ROOT
 
-AXE = Path(__file__).resolve().parents[3] / "widgets" / "node_modules" / "axe-core" / "axe.min.js"
+AXE = ROOT / "widgets" / "node_modules" / "axe-core" / "axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
-Show = Callable[..., Page]
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    if not (STATIC / "widget.js").exists():
-        pytest.skip("The front end is not built: run `npm ci && npm run build` in widgets/.")
-    server = serve(0)
-    yield f"http://127.0.0.1:{server.server_port}/index.html"
-    server.shutdown()
-    server.server_close()
-
-
-@pytest.fixture
-def show(browser: Browser, address: str) -> Iterator[Show]:
-    """Opens a scenario; an uncaught error of the page fails the test."""
-    errors: list[str] = []
-    pages: list[Page] = []
-
-    def open_page(scenario: str, *, width: int = 900, **query: str) -> Page:
-        page = browser.new_page(viewport={"width": width, "height": 620})
-        pages.append(page)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        rest = "".join(f"&{key}={value}" for key, value in query.items())
-        page.goto(f"{address}?scenario={scenario}{rest}")
-        expect(page.locator(".chatnb-view")).to_have_attribute("data-connection", re.compile("live|gone|readonly"))
-        return page
-
-    yield open_page
-    for page in pages:
-        page.close()
-    assert errors == []
-
-
-def commands(page: Page, kind: str) -> list[dict[str, Any]]:
-    """What the page has sent, of one type."""
-    found: list[dict[str, Any]] = page.evaluate("kind => window.kernel.commands.filter(c => c.type === kind)", kind)
-    return found
 
 
 class TestAccessibility:

@@ -131,6 +131,7 @@ function closeInline(text: string): string {
 /** Closes what a text that still grows has open, so that no raw sign flashes. */
 export function mend(text: string): string {
   if (isInFence(text)) return text.replace(/\n {0,3}[`~]{1,}$/, "\n");
+  if (/\n {0,3}(?:`{3,}|~{3,})\s*$/.test(text)) return text;
   // A run of signs at the very end may open or close; it is shown once it is known which.
   let end = text.length;
   for (; end > 0 && "*_~`[".includes(text[end - 1] as string); end -= 1) if (text[end - 1] === "[" && text[end - 2] === "!") end -= 1;
