@@ -304,6 +304,8 @@ class Runner:
         )
 
         def write(books: Books) -> None:
+            if run.grant is not None and ended.is_denied:
+                books.move_grant(run.grant.id, {"approved"}, "consumed")  # a denial uses it up: once is once
             if row is not None:
                 books.settle_call(row.id, {"entered"}, row)
             if audit is not None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import threading
 from typing import Any
 
@@ -306,35 +305,6 @@ class TestDeciding:
             await mock.chat.send("go")
             assert len(raised) == 1
             assert len(mock.chat.pending) == 1
-
-    def test_a_thousand_races(self) -> None:
-        """C19: three who approve the same call at once give one run each time, a thousand times."""
-        count = [0]
-
-        @action(needs_approval=True)
-        def pay(n: int) -> str:
-            """Pay."""
-            count[0] += 1
-            return f"paid {n}"
-
-        rounds, asks = 125, 8
-
-        async def play() -> None:
-            steps: list[Any] = []
-            for turn in range(rounds):
-                steps += [calls(*(("pay", {"n": turn * asks + n}) for n in range(asks))), "done"]
-            skipped = 0
-            async with chat_of([pay], *steps) as mock:
-                for _ in range(rounds):
-                    await mock.chat.send("go")
-                    for asked in mock.chat.pending:
-                        three = [mock.chat.approve(asked.id) for _ in range(3)]
-                        skipped += [(await one).status for one in three].count("skipped")
-                    await mock.chat.clear()
-            assert skipped == 2 * rounds * asks
-
-        asyncio.run(play())
-        assert count[0] == rounds * asks
 
     def test_threads_race(self, tmp_path: Any) -> None:
         """C19: from three threads of Python at the same moment one outcome counts, the others are skipped."""

@@ -137,6 +137,20 @@ class TestWhoDecides:
             assert (raised, ran) == ([ForbiddenError], [])
 
 
+    async def test_approval_never_replaces_authorize(self, ran: Ran) -> None:
+        """2.3: the guard judges at execution time; the grant is used up by its denial, and the handler not entered."""
+        allowed = [True]
+        async with chat_of([ran.pay(authorize=lambda args: allowed[0])], ASK, identity="ann") as mock:
+            await mock.chat.send("go")
+            asked = mock.chat.pending[0]
+            allowed[0] = False
+            await mock.chat.approve()
+            assert (ran, ledger(mock), parts(mock)[0].error_text) == ([], [], "Not allowed.")
+            grant = mock.store.find_grant(asked.id)
+            assert grant is not None
+            assert grant.state == "consumed"
+
+
 class TestRedefinition:
     async def test_another_default_asks_anew(self, ran: Ran) -> None:
         """4.7: the stored arguments are prepared again; a changed hash asks anew with what would run now."""
