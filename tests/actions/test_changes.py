@@ -91,7 +91,8 @@ class TestOtherProcesses:
             chat.on_change(lambda change: heard.put(("chat", change)))
             agent.on_change(lambda change: heard.put(("agent", change)))
             chat._runtime.call(
-                chat._engine.subscribe, lambda update: heard.put(("view", update.data)) if update.kind == "change" else None
+                chat._engine.subscribe,
+                lambda update: heard.put(("view", update.data)) if update.kind == "change" else None,
             )
             book_elsewhere(store, 7)
             found = dict(heard.get(timeout=3) for _ in range(3))
