@@ -18,6 +18,7 @@ from .http_chat import ChatRoutes
 from .http_errors import CompactJson, HttpProblem, answer_error, problem_of
 from .http_events import EventRoutes
 from .http_openapi import describe
+from .http_page import PageRoutes
 from .http_proof import is_same_origin
 from .http_site import HttpOptions, HttpSite
 from .http_stream import Answer
@@ -145,6 +146,15 @@ def make_app(agent: Agent, options: HttpOptions) -> Starlette:
         Route("/api/chat/{id}/stop", Endpoint(site, POST=chats.stop)),
         Route("/api/chat/{id}/events", Endpoint(site, GET=events.chat_events)),
     ]
+
+    if options.page:
+        page = PageRoutes(site)
+        routes += [
+            Route("/", Endpoint(site, GET=page.page)),
+            Route("/panel/{name}", Endpoint(site, GET=page.file)),
+            Route("/actions/-/panel/frames", Endpoint(site, GET=page.frames)),
+            Route("/actions/-/panel/commands", Endpoint(site, POST=page.command)),
+        ]
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:

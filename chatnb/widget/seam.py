@@ -171,9 +171,9 @@ class ChatSeam:
 
     @property
     def has_mentions(self) -> bool:
-        """Whether names of the notebook can be completed."""
+        """Whether names of the notebook can be completed; a served page never sees them."""
         notebook = getattr(self.chat, "_notebook", None)
-        return notebook is not None and notebook.variables.policy.share != "off"
+        return notebook is not None and not self.origin.startswith("http") and notebook.variables.policy.share != "off"
 
     @property
     def actions(self) -> Mapping[str, Action]:
