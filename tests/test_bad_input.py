@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from chatnb import Agent, Chat, ScriptedModel
-from chatnb.errors import ActionDefinitionError, ConfigError, InputError
+from chatnb.errors import ActionDefinitionError, ConfigError, InputError, StoreUnavailableError
 
 
 @pytest.fixture
@@ -76,3 +76,18 @@ class TestInputs:
             use(chat)
         assert chat.messages == ()
         assert chat.send("hi").result(10).text == "fine"
+
+
+class TestStorePlace:
+    """A store that can't be there says so; nothing is made or changed."""
+
+    def test_a_folder_is_no_store(self, tmp_path: Path) -> None:
+        (tmp_path / "chats.db").mkdir()
+        with pytest.raises(StoreUnavailableError, match="is no file"):
+            Agent("offline", store=tmp_path / "chats.db").chat("x")
+
+    def test_a_file_is_no_folder(self, tmp_path: Path) -> None:
+        (tmp_path / "notes").write_text("mine", "utf-8")
+        with pytest.raises(StoreUnavailableError, match="is no file"):
+            Agent("offline", store=tmp_path / "notes" / "chats.db").chat("x")
+        assert (tmp_path / "notes").read_text("utf-8") == "mine"

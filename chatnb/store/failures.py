@@ -65,7 +65,10 @@ _CORRUPT = (
     "{place} is damaged or is not a chat store. It has not been changed. "
     "Move it away or restore a copy, or use another `store`."
 )
-_UNAVAILABLE = "The chat store {place} does not answer. It may be locked by another program; try again."
+_UNAVAILABLE = (
+    "The chat store {place} does not answer. Another program may hold it, or its server does not run; try again."
+)
+_NO_FILE = "The chat store {place} is no file and can't be one: a folder or file is in its place. Name another."
 _MISSING = (
     "The chat store {place} was deleted or replaced while it was open, and no new one was made. Put the file back, "
     "or keep the chat with `chat.export(...)` and restart the kernel."
@@ -101,6 +104,8 @@ def _explain_sqlite(error: sqlite3.Error, place: str, path: Path | None) -> Stor
         return StoreFullError(_FULL.format(place=place))
     if name.startswith(("SQLITE_READONLY", "SQLITE_PERM")):
         return read_only(place)
+    if name.startswith("SQLITE_CANTOPEN") and path is not None and path.is_dir():
+        return StoreUnavailableError(_NO_FILE.format(place=place))
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT")):
         return corrupt(place)
     if name.startswith("SQLITE_CONSTRAINT"):
@@ -127,6 +132,8 @@ def _explain_os(error: OSError, place: str) -> StoreError:
         return StoreFullError(_FULL.format(place=place))
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return read_only(place)
+    if error.errno in (errno.ENOTDIR, errno.EISDIR, errno.EEXIST):
+        return StoreUnavailableError(_NO_FILE.format(place=place))
     return StoreUnavailableError(_UNAVAILABLE.format(place=place))
 
 
