@@ -173,14 +173,19 @@ class TestRace:
     agent = make_agent(*["a"] * {rounds})
     model = agent.model
     wins = []
+    began = time.monotonic()
     for number in range({rounds}):
         turn = folder / f"round-{{number}}"
         me = folder / f"ready-{{number}}-{{os.getpid()}}"
         me.touch()
-        while not turn.exists():
+        if time.monotonic() - began > 30:
+            (folder / "enough").touch()
+        while not turn.exists() and not (folder / "enough").exists():
             if len(list(folder.glob(f"ready-{{number}}-*"))) == 2:
                 turn.touch()
             time.sleep(0.0005)
+        if not turn.exists():
+            break
         try:
             chat = agent.chat(f"race-{{number}}", take_over=number % 2 == 1)
             await chat.send("hi")
@@ -191,7 +196,7 @@ class TestRace:
     """
 
     def test_many_rounds(self, scene: Scene) -> None:
-        """Many times: one owner each time, never two answers."""
+        """200 times, or as often as fits half a minute: one owner each time, never two answers."""
         code = self.RACE.format(rounds=self.ROUNDS)
         racers = [scene.start(code, limit=120.0) for _ in range(2)]
         ended = [scene.end(racer) for racer in racers]
@@ -205,10 +210,12 @@ class TestRace:
             turns = store.load_turns(f"race-{{number}}", ("completed",))
             result.append([len([n for n in nodes if n.role == "assistant"]), len(turns)])
         """)
-        plain = [found[number] for number in range(0, self.ROUNDS, 2)]
+        played = len(list(scene.folder.glob("round-*")))
+        plain = [found[number] for number in range(0, played, 2)]
         assert plain == [[1, 1]] * len(plain)
+        assert played >= 20
         wins = [set(e.result) for e in ended]
         assert {n for n in wins[0] & wins[1] if n % 2 == 0} == set()
-        for number in range(1, self.ROUNDS, 2):
+        for number in range(1, played, 2):
             assert found[number][0] == found[number][1]
             assert found[number][0] <= 2
