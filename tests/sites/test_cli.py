@@ -6,16 +6,15 @@ import json
 import os
 import select
 import shlex
-import signal
 import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from chatnb.sites.cli import main
 
@@ -26,6 +25,8 @@ import pty
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-c", "from chatnb.sites.cli import main; main(prog_name='chatnb')", "action"]
+# Makes the pseudo-terminal that of the new session, so that Ctrl-C in it is a signal.
+OWN_TERMINAL = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)"
 MODULE = '''
 import threading
 from pathlib import Path
@@ -114,54 +115,60 @@ not_an_agent = 3
 
 
 @pytest.fixture(autouse=True)
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder of a module `shop`, in which the command runs."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "shop.py").write_text(MODULE, "utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CHATNB_IDENTITY", raising=False)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    return tmp_path
+    yield tmp_path
+    sys.modules.pop("shop", None)
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run the command without a terminal."""
+    """Run the command without a terminal, in this process: much quicker."""
+    done = CliRunner().invoke(main, ["action", *words], prog_name="chatnb")
+    return subprocess.CompletedProcess(words, done.exit_code, done.stdout, done.stderr)
+
+
+def run_command(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run the real command without a terminal."""
     return subprocess.run(
         [*COMMAND, *words], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60, check=False
     )
 
 
-@pytest.fixture
-def run_here(shop: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Result]]:
-    """Runs the command in this process: much quicker, where only its words matter."""
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    yield lambda *words: CliRunner().invoke(main, ["action", *words])
-    sys.modules.pop("shop", None)
-
-
 def run_on_terminal(*words: str, answer: str = "", interrupt_at: str | None = None) -> tuple[int, str]:
     """Run the command in a pseudo-terminal; answer its question, if it asks one."""
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.execv(COMMAND[0], [*COMMAND, *words])
-    shown, is_answered, until = "", False, time.monotonic() + 60
-    while time.monotonic() < until:
-        if not select.select([terminal], [], [], 1)[0]:
-            continue
-        try:
-            data = os.read(terminal, 4096)
-        except OSError:  # the other side is gone
-            break
-        if not data:
-            break
-        shown += data.decode()
-        if "[y/N]" in shown and not is_answered:
-            is_answered = True
-            os.write(terminal, answer.encode())
-        if interrupt_at is not None and interrupt_at in shown:
-            interrupt_at = None
-            os.kill(pid, signal.SIGINT)
-    os.close(terminal)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), shown
+    # Not `pty.fork`: this process may have threads by now, and a fork of it could stand still before it is another.
+    terminal, inner = pty.openpty()
+    command = [sys.executable, "-c", f"{OWN_TERMINAL}; {COMMAND[2]}", *COMMAND[3:], *words]
+    child = subprocess.Popen(command, stdin=inner, stdout=inner, stderr=inner, start_new_session=True)
+    os.close(inner)
+    shown, is_answered, until = b"", False, time.monotonic() + 60
+    try:
+        while True:
+            if not select.select([terminal], [], [], max(0, until - time.monotonic()))[0]:
+                pytest.fail(f"no end in sight after: {shown.decode(errors='replace')}")
+            try:
+                data = os.read(terminal, 4096)
+            except OSError:  # Linux: the other side is gone
+                break
+            if not data:
+                break
+            shown += data
+            if b"[y/N]" in shown and not is_answered:
+                is_answered = True
+                os.write(terminal, answer.encode())
+            if interrupt_at is not None and interrupt_at.encode() in shown:
+                interrupt_at = None
+                os.write(terminal, b"\x03")
+        return child.wait(30), shown.decode()
+    finally:
+        child.kill()
+        child.wait()
+        os.close(terminal)
 
 
 def ran() -> list[str]:
@@ -183,18 +190,18 @@ class TestResult:
     """Result as JSON on stdout; an error on stderr, exit 1."""
 
     def test_stdout_has_the_result_alone(self) -> None:
-        done = run("shop:agent", "refund", "--order", "7", "--amount", "50")
+        done = run_command("shop:agent", "refund", "--order", "7", "--amount", "50")
         assert (done.returncode, json.loads(done.stdout)) == (0, {"order": "7", "amount": 50.0})
         assert ran() == ["refund 7 50.0"]
 
     def test_what_an_action_prints_goes_to_stderr(self) -> None:
-        done = run("shop:agent", "echo")
+        done = run_command("shop:agent", "echo")
         assert "printed by the action" in done.stderr
         assert json.loads(done.stdout)["limit"] == 10
 
     def test_an_exception_is_type_and_message(self) -> None:
         """Section 6: the CLI gets `Type: message`, no traceback."""
-        done = run("shop:agent", "fails")
+        done = run_command("shop:agent", "fails")
         assert (done.returncode, done.stdout) == (1, "")
         assert "ValueError: no such order" in done.stderr
         assert "effect: committed" in done.stderr
@@ -260,9 +267,9 @@ class TestWords:
         ],
         ids=" ".join,
     )
-    def test_are_read(self, run_here: Callable[..., Result], words: list[str], expected: dict[str, object]) -> None:
-        done = run_here("shop:agent", "echo", *words)
-        assert done.exit_code == 0, done.stderr
+    def test_are_read(self, words: list[str], expected: dict[str, object]) -> None:
+        done = run("shop:agent", "echo", *words)
+        assert done.returncode == 0, done.stderr
         result = json.loads(done.stdout)
         assert {key: result[key] for key in expected} == expected
 
@@ -285,18 +292,18 @@ class TestWords:
         ],
         ids=" ".join,
     )
-    def test_bad_ones_exit_2(self, run_here: Callable[..., Result], words: list[str]) -> None:
+    def test_bad_ones_exit_2(self, words: list[str]) -> None:
         """Two JSON arguments, bad JSON or a non-object: exit 2, nothing run, no value in the text."""
-        done = run_here(*words)
-        assert (done.exit_code, done.stdout, ran()) == (2, "", [])
+        done = run(*words)
+        assert (done.returncode, done.stdout, ran()) == (2, "", [])
         assert "Traceback" not in done.stderr
         assert "hidden-value" not in done.stderr
 
     @pytest.mark.parametrize("name", ["secret_button", "nothing_of_the_kind"])
-    def test_a_hidden_name_is_unknown(self, run_here: Callable[..., Result], name: str) -> None:
+    def test_a_hidden_name_is_unknown(self, name: str) -> None:
         """Section 11: a `ui_only` action is not in the CLI; no approval brings it back."""
-        done = run_here("shop:agent", name, "--approved", "0" * 64)
-        assert done.exit_code == 1
+        done = run("shop:agent", name, "--approved", "0" * 64)
+        assert done.returncode == 1
         assert "unknown_action" in done.stderr
         assert ran() == []
 
@@ -309,14 +316,14 @@ class TestWithoutTerminal:
 
     def test_the_printed_command_runs(self) -> None:
         """C25 of actions.md: exit 3, prints the hash; with `--approved` that hash it runs."""
-        done = run(*self.CALL)
+        done = run_command(*self.CALL)
         assert (done.returncode, done.stdout, ran()) == (3, "", [])
         assert self.HASH in done.stderr
         assert '"order": "7"' in done.stderr
         assert "approval_required" in done.stderr
         words = shlex.split(done.stderr.strip().splitlines()[-1])
         assert words[:2] == ["chatnb", "action"]
-        again = run(*words[2:])
+        again = run_command(*words[2:])
         assert (again.returncode, json.loads(again.stdout)) == (0, {"order": "7", "amount": 250.0})
         assert ran() == ["refund 7 250.0"]
 
@@ -399,7 +406,7 @@ class TestIdentity:
 
     def test_nobody_is_denied_before_the_guard(self) -> None:
         """C11 of actions.md: a guarded action, no terminal, no identity: denied before the guard, audited."""
-        done = run("shop:agent", "guarded")
+        done = run_command("shop:agent", "guarded")
         assert done.returncode == 1
         assert "forbidden" in done.stderr
         assert ran() == []
@@ -428,12 +435,12 @@ class TestTarget:
 
     def test_a_module_that_fails_is_not_hidden(self, shop: Path) -> None:
         (shop / "broken.py").write_text(textwrap.dedent("import nothing_of_the_kind"), "utf-8")
-        done = run("broken:agent", "echo")
+        done = run_command("broken:agent", "echo")
         assert done.returncode == 1
         assert "nothing_of_the_kind" in done.stderr
 
     def test_help_says_how(self) -> None:
-        done = run("--help")
+        done = run_command("--help")
         assert done.returncode == 0
         assert "TARGET NAME" in done.stdout
         assert "--approved" in done.stdout
