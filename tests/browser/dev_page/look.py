@@ -1,7 +1,7 @@
 """Shows the built panel with a scripted kernel, and takes its pictures.
 
-`python tests/browser/dev_page/look.py` serves the page on 127.0.0.1; `--shots` takes every scenario in light and dark,
-narrow and wide, into `tests/browser/shots/panel/`. Build first: `npm run build` in `widgets/`.
+`python tests/browser/dev_page/look.py` serves the page on 127.0.0.1; `--shots` takes every scenario in four sizes, light
+and dark, into `tests/browser/shots/panel/`. Build first: `npm run build` in `widgets/`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ HERE = Path(__file__).resolve().parent
 STATIC = HERE.parents[2] / "chatnb" / "widget" / "static"
 SHOTS = HERE.parent / "shots" / "panel"
 SCENARIOS = (
-    "empty submitted streaming thinking talk approval cards error recovering offered gone branches history".split()
-)
+    "empty submitted streaming thinking talk approval cards error recovering offered gone branches history steered "
+    "clientTool banners"
+).split()
+SIZES = ((1200, 800, "light"), (900, 600, "light"), (900, 600, "dark"), (480, 600, "light"), (320, 560, "dark"))
 ARGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
@@ -62,21 +64,28 @@ def serve(port: int) -> http.server.ThreadingHTTPServer:
 
 def take(names: list[str], port: int) -> None:
     """Takes the pictures of the named scenarios."""
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import ConsoleMessage, sync_playwright
+
+    def tell(message: ConsoleMessage) -> None:
+        # Markup is cleaned in a document of its own, where the policy already refuses its handlers.
+        if message.type == "error" and "inline event handler" not in message.text:
+            print("console:", message.text)
 
     SHOTS.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         found = shutil.which("chromium") or shutil.which("chromium-browser")
-        browser = playwright.chromium.launch(args=ARGS, **({"executable_path": found} if found else {}))
-        for width, theme in ((900, "light"), (900, "dark"), (320, "light")):
-            page = browser.new_page(viewport={"width": width, "height": 600})
+        browser = playwright.chromium.launch(executable_path=found, args=ARGS)
+        context = browser.new_context(locale="en-US")
+        for width, height, theme in SIZES:
+            page = context.new_page()
+            page.set_viewport_size({"width": width, "height": height})
             page.on("pageerror", lambda error: print("page error:", error))
-            page.on("console", lambda message: message.type == "error" and print("console:", message.text))
+            page.on("console", tell)
             for name in names:
                 page.goto(f"http://127.0.0.1:{port}/index.html?scenario={name}&theme={theme}")
-                page.wait_for_selector(".chatnb-view")
-                page.wait_for_timeout(900)
-                page.screenshot(path=SHOTS / f"{name}-{theme}-{width}.png")
+                page.wait_for_selector(".chatnb-view:not([data-connection=connecting])")
+                page.wait_for_timeout(700)
+                page.screenshot(path=SHOTS / f"{name}-{width}-{theme}.png")
             page.close()
         browser.close()
 

@@ -241,6 +241,17 @@ export const scenarios = {
       ]),
     ]),
   },
+  banners: {
+    snapshot: base([user("u1", "Which species is the heaviest?"), reply("a1", [text("**Gentoo**, by a clear margin.")])], {
+      state: {
+        held: true,
+        readyToContinue: true,
+        closed: { reason: "lease-lost", by: "another notebook" },
+        restorable: [{ toolCallId: "c1", names: ["penguins", "by_island"] }],
+      },
+      notices: [{ id: "n1", level: "error", text: "The last answer could not be saved.", actions: [{ kind: "copy", label: "Copy it", text: "x" }] }],
+    }),
+  },
   clientTool: {
     snapshot: {
       ...base(

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Request, expect
 
 from tests.browser.dev_page import hostile
 from tests.browser.dev_page.conftest import Show, commands
@@ -30,7 +30,7 @@ AUDIT = """() => {
       if (e.style.position) say('position');
       for (const { name: key, value } of e.attributes) {
         if (/^on/i.test(key)) say(key);
-        if (/^(?:srcset|ping|xlink:href|background|(?:form)?action|popovertarget|contenteditable|accesskey)$/i.test(key))
+        if (/^(?:srcset|ping|xlink:href|background|action|popovertarget|contenteditable|accesskey)$/i.test(key))
           say(key);
         if (key === 'href' && !/^(?:https?:|mailto:|#|blob:|data:)/i.test(value)) say('href');
         if (key === 'src' && !/^(?:data:image|blob:)/i.test(value)) say('src');
@@ -111,7 +111,12 @@ def asked() -> list[str]:
 
 def open_hostile(show: Show, asked: list[str], **query: str) -> Page:
     page = show("approval", **query)
-    page.on("request", lambda request: urlsplit(request.url).hostname == "evil.example" and asked.append(request.url))
+
+    def watch(request: Request) -> None:
+        if urlsplit(request.url).hostname == "evil.example":
+            asked.append(request.url)
+
+    page.on("request", watch)
     page.on("dialog", lambda dialog: asked.append(f"dialog {dialog.message}"))
     page.on("framenavigated", lambda frame: asked.append(f"navigated to {frame.url}"))
     push(page, everything())

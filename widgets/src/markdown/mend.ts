@@ -44,7 +44,7 @@ function mendMath(text: string): string {
   if (doubles > 0) return text;
   const opened = block.replace(/\\\$/g, "  ").replace(/\$(?![\s$])(?:\\.|[^\\$])+?(?<!\s)\$(?!\d)/g, "");
   const tail = /\$(?![\s\d$])([^$]*)$/.exec(opened);
-  if (tail) return tail[1] === "" ? text : text.trimEnd() + "$";
+  if (tail) return tail[1] === "" ? text.slice(0, -1) : text.trimEnd() + "$";
   return opened.endsWith("$") ? text.slice(0, -1) : text;
 }
 
