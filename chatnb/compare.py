@@ -144,7 +144,7 @@ class Comparison:
             if run.chat is not None
         ]
         for column in columns:
-            column.layout = Layout(flex="1 1 320px", min_width="280px")
+            column.layout = Layout(flex="1 1 240px", min_width="220px")
         box = HBox(columns, layout=Layout(flex_flow="row wrap", width="100%"))
         return dict(box._repr_mimebundle_())
 

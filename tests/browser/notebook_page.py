@@ -124,9 +124,11 @@ class NotebookPage:
             }}""",
             index,
         )
-        self._command("notebook:run-cell")
         if wait:
+            self._command("notebook:run-cell")
             self.wait_for_cell(index)
+        else:  # the command itself ends with the cell
+            self.page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-cell'); return null; }")
 
     def wait_for_cell(self, index: int, *, timeout: float = CELL_MILLISECONDS) -> None:
         """Waits until a cell has ended; Markdown cells have at once.
