@@ -44,9 +44,9 @@ class TestTour:
     """The notebooks are one tour, in an order that a reader sees."""
 
     def test_is_numbered(self) -> None:
-        """Each number once, in the file's name and in the title."""
+        """Ten of them, each number once, in the file's name and in the title."""
         titles = {path: nbformat.read(path, 4).cells[0].source.splitlines()[0] for path in NOTEBOOKS}
-        assert len({path.stem[:2] for path in NOTEBOOKS}) == len(NOTEBOOKS)
+        assert [path.stem[:2] for path in NOTEBOOKS] == [f"{number:02d}" for number in range(1, 11)]
         assert [path.stem for path, title in titles.items() if not title.startswith(f"# {int(path.stem[:2])} · ")] == []
 
 
