@@ -129,7 +129,7 @@ class ChatInputs:
         """
         if callable(messages):
             return self._submit("save", {"function": True}, origin=_origin, live=messages)
-        wires = [m.to_wire() for m in checked_messages(messages)]
+        wires = as_json([m.to_wire() for m in checked_messages(messages)], "every message")
         return self._submit("save", {"messages": wires}, origin=_origin)
 
     def undo(self, *, _origin: str = "chat") -> Submission:

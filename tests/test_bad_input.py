@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -91,3 +91,31 @@ class TestStorePlace:
         with pytest.raises(StoreUnavailableError, match="is no file"):
             Agent("offline", store=tmp_path / "notes" / "chats.db").chat("x")
         assert (tmp_path / "notes").read_text("utf-8") == "mine"
+
+
+class TestNumbers:
+    """NaN and infinities are no JSON: refused where a message comes in, in words; the history is as before."""
+
+    PART: ClassVar[dict[str, Any]] = {"type": "data-x", "data": [float("nan")]}
+
+    @pytest.mark.parametrize(
+        "use",
+        [
+            lambda c, part: c.send([{"type": "text", "text": "hi"}, part]),
+            lambda c, part: c.save_messages([{"id": "m", "role": "user", "parts": [part]}]),
+            lambda c, part: c.set_messages([{"id": "m", "role": "user", "parts": [part]}]),
+            lambda c, part: c.set_messages([{"id": "m", "role": "assistant", "parts": [part]}]),
+            lambda c, part: c.persist_messages([{"id": "m", "role": "user", "parts": [part]}]),
+        ],
+        ids=["send", "save", "set user", "set assistant", "persist"],
+    )
+    def test_is_refused(self, chat: Chat, use: Callable[[Chat, Any], Any]) -> None:
+        with pytest.raises(InputError, match="finite|JSON"):
+            use(chat, self.PART)
+        assert chat.messages == ()
+        assert chat.send("hi").result(10).text == "fine"
+
+    def test_a_function_that_saves_them(self, chat: Chat) -> None:
+        outcome = chat.save_messages(lambda old: [{"id": "m", "role": "user", "parts": [self.PART]}]).result(10)
+        assert outcome.error is not None
+        assert (outcome.error.stage, "finite" in outcome.error.message, chat.messages) == ("input", True, ())

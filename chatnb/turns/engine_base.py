@@ -11,14 +11,14 @@ from typing import Any
 
 from .._json import JsonValue
 from ..actions.ports import GrantState
-from ..errors import LeaseLostError
+from ..errors import InputError, LeaseLostError
 from ..history import TreeEdit
 from ..messages import FoldChange, UIMessage
 from ..store.port import WriteTx
 from ..store.records import NodeRow
 from .books import TurnTx
 from .engine_state import EngineState
-from .limits import fit_message
+from .limits import NOT_FINITE, fit_message
 from .nodes import row_of
 from .records import Update
 from .wire import WireChunk
@@ -133,8 +133,15 @@ class EngineBase(EngineState):
         """Write a tree edit in an open transaction; `redo` keeps that stack, any other move of the head empties it.
 
         Raises:
+            InputError: A message is no JSON.
             LeaseLostError: The head is not where it was left.
         """
+        try:
+            self._put_edit(tx, edit, redo)
+        except ValueError as error:
+            raise InputError(NOT_FINITE) from error
+
+    def _put_edit(self, tx: WriteTx, edit: TreeEdit, redo: Sequence[str | None] | None) -> None:
         fresh = dict(self.unstored)
         rows: list[tuple[NodeRow, JsonValue]] = [
             (row_of(node), fit_message(message).to_wire()) for node, message in fresh.values()

@@ -16,6 +16,7 @@ from .._json import JsonValue
 from ..errors import InputError, MessageTooLargeError
 from ..messages import TextPart, UIMessage
 from ..store.records import InputRow
+from .limits import NOT_FINITE
 from .records import Outcome, Waiting
 from .submission import Submission
 
@@ -156,7 +157,10 @@ def user_message(
     if not wire.get("id"):
         wire["id"] = new_id("msg")
     message = UIMessage.from_wire(wire)
-    size = _json.size(message.to_wire())
+    try:
+        size = _json.size(message.to_wire())
+    except ValueError as error:
+        raise InputError(NOT_FINITE) from error
     if size > MAX_MESSAGE_BYTES:
         raise MessageTooLargeError(
             f"the message has {size:,} bytes, the limit is {MAX_MESSAGE_BYTES:,}; send a smaller file or a link"
