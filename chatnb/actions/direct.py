@@ -27,6 +27,7 @@ from .context import ActionContext
 from .effects import CallScope, current_call, inside
 from .environment import CallEnvironment
 from .errors_sets import NothingWrittenError
+from .failures import STATUS_CODES, is_declared
 from .guards import ask_guard, run_guard_here
 from .hash import call_hash
 from .images import FIELD
@@ -90,6 +91,7 @@ class _DirectCall:
         self._frozen: Mapped | None = None
         self._hash: str | None = None
         self._is_write = action.fixed_read is not True
+        self._has_entered = False
         self._started = time.monotonic()
 
     def run(self) -> Any:
@@ -141,6 +143,7 @@ class _DirectCall:
             handler[self._action.signature.context] = context
         if self._is_write:
             self._scope.enter_write()
+        self._has_entered = True
         return handler
 
     def _bind(self) -> dict[str, Any]:
@@ -239,11 +242,14 @@ class _DirectCall:
             self._scope.state_nothing_written()
         if isinstance(error, ActionError):
             error.effect = self._scope.effect
+            if self._has_entered and not is_declared(error, self._action):
+                error.code, error.status_code = "action_failed", STATUS_CODES["action_failed"]
         if isinstance(error, ActionOutputContractError) and error.action == self._action.name:
             error.args = contract_error(error.action, error.issues, effect=self._scope.effect).args
         code = error.code if isinstance(error, ActionError) else "action_failed"
         is_changed = isinstance(error, ActionOutputContractError)
-        self._end("denied" if isinstance(error, ForbiddenError) else "error", code, is_changed=is_changed)
+        is_denied = isinstance(error, ForbiddenError) and not self._has_entered
+        self._end("denied" if is_denied else "error", code, is_changed=is_changed)
 
     def _end(self, status: Status, code: str | None = None, *, is_changed: bool = True) -> None:
         change = self._change() if is_changed else None

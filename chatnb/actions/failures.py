@@ -87,6 +87,12 @@ def failure(
     )
 
 
+def is_declared(error: ActionError, action: Action) -> bool:
+    """Tell whether an action may fail with an error's code: it declares it, or has no closed set."""
+    declared = action.options.errors
+    return declared is None or isinstance(error, StopTurn | ActionOutputContractError) or error.code in declared
+
+
 def failure_of(error: BaseException, action: Action | None = None) -> CallFailure:
     """Return how an exception of a call reads.
 
@@ -96,11 +102,7 @@ def failure_of(error: BaseException, action: Action | None = None) -> CallFailur
             chatnb's own checks.
     """
     if isinstance(error, ActionError):
-        code = error.code
-        if action is not None and not isinstance(error, StopTurn | ActionOutputContractError):
-            declared = action.options.errors
-            if declared is not None and code not in declared:
-                code = "action_failed"
+        code = error.code if action is None or is_declared(error, action) else "action_failed"
         known = code == error.code
         text = str(error)[:_MAX_TEXT] or type(error).__name__
         return CallFailure(

@@ -12,6 +12,7 @@ from chatnb.errors import (
     ActionError,
     ConnectionNeeded,
     ForbiddenError,
+    InvalidArgumentsError,
     StoreFullError,
 )
 
@@ -68,6 +69,22 @@ class TestErrors:
             settled = await at.dispatcher.dispatch("fail", {}, site="http")
             assert settled.failure is not None
             assert settled.failure.code == code
+
+    def test_a_direct_call_keeps_the_set_closed(self) -> None:
+        """Section 6: what the action does not declare is `action_failed` in Python too; its own denials keep theirs."""
+
+        @action(errors=action_errors("known"))
+        def f(code: str) -> None:
+            """Fail."""
+            raise ActionError("No.", code=code)
+
+        for code, seen in (("known", "known"), ("other", "action_failed")):
+            with pytest.raises(ActionError) as raised:
+                f(code)
+            assert raised.value.code == seen
+        with pytest.raises(InvalidArgumentsError) as invalid:
+            f(5)
+        assert invalid.value.code == "invalid_arguments"
 
     async def test_a_plain_exception_is_hidden_from_machines(self) -> None:
         """C32: HTTP gets a fixed text and 500; the model and the command line get type and message."""
