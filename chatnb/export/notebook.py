@@ -91,7 +91,18 @@ def _markdown(source: str) -> Cell:
     return {"cell_type": "markdown", "metadata": {}, "source": source}
 
 
-def _code(source: str, outputs: Sequence[JsonValue], result: JsonValue) -> Cell:
+def _result_of(output: JsonValue) -> JsonValue:
+    """Return a call's result; that of an edited call stands as text below the note that says so."""
+    if not isinstance(output, str):
+        return output
+    try:
+        return json.loads(output.partition("\n")[2])
+    except ValueError:
+        return output
+
+
+def _code(source: str, outputs: Sequence[JsonValue], output: JsonValue) -> Cell:
+    result = _result_of(output)
     made = [made for item in outputs if isinstance(item, Mapping) and (made := _output(item)) is not None]
     error = result.get("error") if isinstance(result, Mapping) else None
     if isinstance(error, Mapping):
@@ -103,7 +114,9 @@ def _code(source: str, outputs: Sequence[JsonValue], result: JsonValue) -> Cell:
                 "traceback": plain(str(error.get("traceback", ""))).splitlines(),
             }
         )
-    return {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": made, "source": source}
+    # Code that raised in the chat may raise again: the notebook runs on.
+    metadata: JsonValue = {"tags": ["raises-exception"]} if isinstance(error, Mapping) else {}
+    return {"cell_type": "code", "execution_count": None, "metadata": metadata, "outputs": made, "source": source}
 
 
 def _output(item: Mapping[str, JsonValue]) -> JsonValue:

@@ -216,6 +216,18 @@ class TestExport:
         nbclient.NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
         assert "x is 42" in str(notebook.cells)
 
+    async def test_notebook_of_edited_code(self) -> None:
+        """Section 10: the code that ran, with its outputs; one that raised in the chat does not end the notebook."""
+        steps = [Reply(calls=[("run_code", {"code": "shown = 1"})]), "It failed."]
+        chat = Agent(ScriptedModel(steps), actions=notebook_actions()).chat()
+        await chat.send("go")
+        await chat.approve(args={"code": "1/0"})
+        notebook = nbformat.reads(chat.export("ipynb"), as_version=4)
+        [code] = [cell for cell in notebook.cells if cell.cell_type == "code"]
+        assert code.source == "1/0"
+        assert code.outputs[-1].ename == "ZeroDivisionError"
+        nbclient.NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
+
     async def test_html(self) -> None:
         """C41: a remote image makes no request; math and a table are shown. (The network is watched in the browser.)"""
         text = "<img src=https://x/y> ![z](https://x/z.png)\n\n$$\\frac{1}{2}$$\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
