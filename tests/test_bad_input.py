@@ -110,7 +110,7 @@ class TestNumbers:
         ids=["send", "save", "set user", "set assistant", "persist"],
     )
     def test_is_refused(self, chat: Chat, use: Callable[[Chat, Any], Any]) -> None:
-        with pytest.raises(InputError, match="finite|JSON"):
+        with pytest.raises(InputError, match=r"finite|JSON"):
             use(chat, self.PART)
         assert chat.messages == ()
         assert chat.send("hi").result(10).text == "fine"

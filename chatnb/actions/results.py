@@ -7,6 +7,7 @@ cuts, on the runtime.
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,11 @@ from .output import check_output
 _log = logging.getLogger("chatnb")
 
 _NO_TEXT = object()
+_MAX_ITEMS = 2_000_000
+# Below what a message may nest (256), since a result stands some levels deep in its chunk.
+_MAX_LEVELS = 200
+# Python writes no longer integer as text: 4,300 digits.
+_MAX_BITS = 14_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,29 +111,38 @@ def truncate(text: str, limit: int, name: str | None) -> str:
 
 
 def is_json(value: object) -> bool:
-    """Tell whether a value is plain JSON by exact type, without a copy."""
-    open_values = [value]
+    """Tell whether a value is plain JSON by exact type, without a copy: what is too deep or too large is an object."""
+    level = [value]
     seen = 0
-    while open_values:
-        item = open_values.pop()
-        kind = type(item)
-        if kind is dict:
-            assert isinstance(item, dict)
-            if not all(type(key) is str for key in item):
+    for _ in range(_MAX_LEVELS):
+        deeper: list[object] = []
+        for item in level:
+            kind = type(item)
+            if kind is dict:
+                assert isinstance(item, dict)
+                if not all(type(key) is str for key in item):
+                    return False
+                deeper.extend(item.values())
+            elif kind is list:
+                assert isinstance(item, list)
+                deeper.extend(item)
+            elif not _is_json_leaf(item):
                 return False
-            open_values.extend(item.values())
-        elif kind is list:
-            assert isinstance(item, list)
-            open_values.extend(item)
-        elif kind is float:
-            if item != item or item in (float("inf"), float("-inf")):
-                return False
-        elif kind not in (str, int, bool, type(None)):
+        seen += len(level)
+        if seen > _MAX_ITEMS:
             return False
-        seen += 1
-        if seen > 2_000_000:
-            return False
-    return True
+        if not deeper:
+            return True
+        level = deeper
+    return False
+
+
+def _is_json_leaf(item: object) -> bool:
+    if type(item) is float:
+        return math.isfinite(item)
+    if type(item) is int:
+        return item.bit_length() <= _MAX_BITS
+    return type(item) in (str, bool, type(None))
 
 
 def present(value: object, environment: CallEnvironment) -> Presented:

@@ -25,7 +25,9 @@ def size_of(value: JsonValue) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
-NOT_FINITE = "a message holds a number that is not finite (NaN or infinity), which JSON does not have; send null or text"
+NOT_FINITE = (
+    "a message holds a number that is not finite (NaN or infinity), which JSON does not have; send null or text"
+)
 
 
 def fit_chunk(chunk: WireChunk, limit: int = CHUNK_BYTES) -> WireChunk:

@@ -387,3 +387,24 @@ async def test_the_model_request_has_the_result() -> None:
         await mock.chat.send("go")
         assert parts(mock)[0].output == {"n": 41}
         assert '{"n": 41}' in last_results(mock)
+
+
+@pytest.mark.parametrize("kind", ["deep", "deeper", "circle", "long number"])
+async def test_what_no_message_can_hold_is_an_object(kind: str) -> None:
+    """9.1: a JSON value goes to the model as it is; all else, too deep and too large ones too, by name and summary."""
+
+    @action(read_only=True)
+    def f() -> Any:
+        """Look."""
+        made: Any = []
+        if kind == "circle":
+            made.append(made)
+        for _ in range({"deep": 300, "deeper": 5000}.get(kind, 0)):
+            made = {"in": made}
+        return {"n": 10**5000} if kind == "long number" else made
+
+    async with chat_of([f], calls(("f", {}))) as mock:
+        assert (await mock.chat.send("go")).status == "completed"
+        part = parts(mock)[0]
+        assert (part.state, part.output["object"]) == ("output-available", "f_1")
+        assert (await mock.chat.send("and?")).error is None
