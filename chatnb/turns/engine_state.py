@@ -179,7 +179,14 @@ class EngineState:
         return tuple(p for p in found if p.tool_call_id not in self.held_decisions)
 
     def _newest_answer(self) -> UIMessage | None:
-        return next((m for m in reversed(self.shown_messages()) if m.role == "assistant"), None)
+        """Return the newest answer; of a long history nothing else is read."""
+        turn = self.turn
+        shown = turn.live.message if turn is not None and turn.live.has_shown else self.partial or self.unsaved
+        if shown is not None:
+            return shown
+        tree = self.tree
+        found = next((node_id for node_id in reversed(tree.chain) if tree.node(node_id).role == "assistant"), None)
+        return tree.message(found) if found is not None else None
 
     @property
     def client_tool_names(self) -> frozenset[str]:
@@ -216,7 +223,7 @@ class EngineState:
             usage={"total": usage_to_json(self.total_usage), "messages": self._usage_by_message()},
             interruption=self.interruption,
             restorable=self.restorable(),
-            can_undo=any(m.role == "user" for m in self.tree.messages),
+            can_undo=any(self.tree.node(node_id).role == "user" for node_id in self.tree.chain),
             can_redo=bool(self.redo),
             streaming_id=turn.live.message_id if turn is not None and turn.live.has_shown else None,
             own=turn.input.origin if turn is not None else None,
