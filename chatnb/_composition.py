@@ -108,7 +108,7 @@ class Composition:
                 tracer=self.tracer,
                 kernel_id=kernel_of(owner),
             )
-            engine.on_interrupted = lambda input_, turn_id, cause: take_up_interrupted(engine, input_, turn_id, cause)
+            engine.on_interrupted = lambda chat_id, turn_id, cause: take_up_interrupted(engine, turn_id, cause)
             chat._attach(engine, self, owner)
             scan(engine, opened, last_sign=self.last_sign)
             return engine

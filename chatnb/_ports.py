@@ -93,8 +93,8 @@ class Host(Protocol):
 class OnInterrupted(Protocol):
     """Told when an attempt of a turn was broken off in this process: a stall, a lost connection."""
 
-    def __call__(self, chat_id: str, turn_id: str, cause: str) -> None:
-        """Decide whether the turn goes on; called on the runtime."""
+    def __call__(self, chat_id: str, turn_id: str, cause: str) -> bool:
+        """Put the turn in line, to be decided about in its place; False when it can't be. Called on the runtime."""
 
 
 class Span(Protocol):

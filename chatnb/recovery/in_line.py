@@ -104,6 +104,7 @@ def put_in_line(case: Case, *, is_retry: bool, body: Any = None, client_tools: A
         incoming=incoming,
         regenerates=regenerates,
         inputs=case.finished_inputs(),
+        chunks=() if is_retry else case.rebuilt.chunks,
         seal=lambda tx, status: _seal(case, tx),
         beside=watch_quiet(case),
     )

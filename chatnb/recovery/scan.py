@@ -303,12 +303,15 @@ class _Replay:
 # --- in the same process --------------------------------------------------------------------------------------------
 
 
-def take_up_interrupted(engine: ChatEngine, input_: Input, turn_id: str, cause: str) -> bool:
+def take_up_interrupted(engine: ChatEngine, turn_id: str, cause: str) -> bool:
     """Put in line a turn whose attempt was broken off in this process: a stall, a lost connection.
 
     Returns:
         Whether it was; else the turn is where it was.
     """
+    if engine.turn is None:
+        return False
+    input_ = engine.turn.input
     try:
         rows = engine.store.load_turns(engine.chat_id, INTERRUPTED)
         row = next((r for r in rows if r.id == turn_id), None)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from .._ports import OnInterrupted
 from ..errors import LeaseLostError, StoreError
 from .ending import Verdict, settle_interrupted, write_late
 from .engine_edits import EngineEdits
@@ -28,7 +28,7 @@ class EngineRecovery(EngineEdits):
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.offer: Offer | None = None
-        self.on_interrupted: Callable[[Input, str, str], bool] | None = None
+        self.on_interrupted: OnInterrupted | None = None
         self.background: set[asyncio.Future[Any]] = set()
         self.tasks: set[asyncio.Future[Any]] = set()
         self._stop_next = False
@@ -61,7 +61,7 @@ class EngineRecovery(EngineEdits):
 
     def hand_over(self, run: TurnRun, cause: str) -> bool:
         """Let recovery put an interrupted turn in line; its input stays unanswered until then."""
-        if self.on_interrupted is None or not self.on_interrupted(run.input, run.turn_id, cause):
+        if self.on_interrupted is None or not self.on_interrupted(self.chat_id, run.turn_id, cause):
             return False
         run.input.is_handed_over = True
         return True
@@ -225,6 +225,7 @@ class EngineRecovery(EngineEdits):
         try:
             with self.write(durable=False) as tx:
                 tx.drop_ended_chunks()
+            self.store.prune(self.clock.now())
         except StoreError as failure:
             self.log_failure("old chunk logs could not be dropped", failure)
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from .._json import JsonValue
 from ..messages import Fold, UIMessage
 from ..store.port import WriteTx
 from ..store.records import Trigger, TurnRow
@@ -29,6 +30,7 @@ class Resumed:
         incoming: The user messages of its input, when it runs anew.
         regenerates: The message id that a regenerate names, when it runs anew.
         inputs: Ids of the inputs that are done when the turn ends: its own, steered and superseded ones, decisions.
+        chunks: The log so far.
         seal: Called in the transaction that ends the turn, with its state.
         beside: Runs beside the attempt; it may break it off with a cause.
     """
@@ -42,6 +44,7 @@ class Resumed:
     incoming: tuple[UIMessage, ...] = ()
     regenerates: str | None = None
     inputs: tuple[str, ...] = ()
+    chunks: tuple[JsonValue, ...] = ()
     seal: Callable[[WriteTx, str], None] | None = None
     beside: Callable[[Callable[[str], None]], Awaitable[None]] | None = None
 
@@ -80,10 +83,3 @@ class Offer(Protocol):
 
     def give_up(self) -> list[Input]:
         """Return the held sends, to become history before a new message; skip the other held inputs."""
-
-
-class Interrupted(Protocol):
-    """Told that an attempt was broken off in this process; the composition binds it to recovery."""
-
-    def __call__(self, input_: Input, turn_id: str, cause: str) -> None:
-        """Put what takes it up in line."""

@@ -140,6 +140,11 @@ class TurnRun:
         else:
             self.live = LiveMessage(engine, self.turn_id, message_id, message)
         self.live.client_tools = self.client_tool_names
+        for submission in input_.submissions if resumed is not None else ():
+            # Who reads a turn that goes on gets it from its first chunk.
+            if not len(submission._log):
+                for chunk in resumed.chunks if resumed is not None else ():
+                    submission._log.append(chunk)
         self.node_id = continues if continues is not None else engine.new_id("node")
         """The response's node, set aside before it is stored, so that a compaction can name it."""
         self.identity = TurnIdentity(

@@ -330,3 +330,67 @@ class TestTerminalRecord:
             await mock.chat.clear()
             await mock.restart(kill=True)
             assert mock.chat.error is None
+
+
+class TestHook:
+    """`on_chat_recovery` has 30 s."""
+
+    async def test_overruns(self) -> None:
+        """A hook that overruns: the turn is offered, the reason told, the model not called."""
+        agent = Agent(ScriptedModel([Reply("one", hang=True), "two"]))
+
+        async with mock_chat(agent) as mock:
+            clock = mock.clock
+
+            @agent.on_chat_recovery
+            async def hook(event: Any) -> None:
+                await clock.sleep(3600)
+
+            mock.chat.send("hi")
+            await flushed(mock)
+            await mock.restart(kill=True)
+            await advance(mock, 31)
+            await mock.chat.stable()
+            assert mock.chat.interruption.offered
+            assert "TimeoutError" in mock.chat.interruption.reason
+            assert len(mock.requests) == 1
+            assert (await mock.chat.continue_last_turn()).status == "completed"
+
+    async def test_what_it_is_told(self) -> None:
+        """The event holds the partial, the history without it, and the turn's body."""
+        agent = Agent(ScriptedModel(["a1", Reply("one", hang=True), "two"]))
+        seen: list[Any] = []
+        agent.on_boot(lambda event: seen.append("boot"))
+        agent.on_chat_recovery(seen.append)
+        async with mock_chat(agent) as mock:
+            await mock.chat.send("u1")
+            mock.chat.send("u2", body={"k": 1})
+            await flushed(mock)
+            seen.clear()
+            await mock.restart(kill=True)
+            await mock.chat.stable()
+            boot, event = seen
+            assert boot == "boot"
+            assert [m.text for m in event.messages] == ["u1", "a1", "u2"]
+            assert (event.partial_text, event.body, event.trigger) == ("one", {"k": 1}, "submit-message")
+            assert event.created_at.tzinfo is not None
+            assert event.interrupted_at >= event.created_at
+            assert (event.turn_number, event.max_attempts, event.chat_id) == (1, 10, "chat-1")
+
+    async def test_a_chain_that_ends_in_an_answer(self) -> None:
+        """`chain` with an assistant leaf: that message is continued."""
+        from chatnb import RecoveryDecision
+
+        agent = Agent(ScriptedModel(["a1", Reply("one", hang=True), "more"]))
+        agent.on_chat_recovery(lambda event: RecoveryDecision(chain=list(event.messages[:2])))
+        async with mock_chat(agent) as mock:
+            await mock.chat.send("u1")
+            mock.chat.send("u2")
+            await flushed(mock)
+            await mock.restart(kill=True)
+            await mock.chat.stable()
+            assert [[p.text for p in m.parts if p.type == "text"] for m in mock.chat.messages] == [
+                ["u1"],
+                ["a1", "more"],
+            ]
+            assert mock.chat.history.branches(mock.chat.messages[1].id) != []
