@@ -11,7 +11,7 @@ import concurrent.futures
 import json
 import shlex
 import sys
-from contextlib import redirect_stdout
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -121,18 +121,25 @@ class _Desk:
             if not self._question.done():
                 self._question.set_result(None)
 
-        self._runtime.spawn(work(), name=f"cli call of {call.name}")
-        try:
-            asked = self._runtime.wait(self._question)
-            if asked is not None:
-                self.has_asked = True
-                self._answer.set_result(_ask_person(asked))
-            return self._settled(done)
-        except KeyboardInterrupt:
-            if not self._answer.done():
-                self._answer.set_result(False)
-            self._runtime.post(stop.set)
-            return self._settled(done)
+        with self._main_thread_comes():
+            self._runtime.spawn(work(), name=f"cli call of {call.name}")
+            try:
+                asked = self._runtime.wait(self._question)
+                if asked is not None:
+                    self.has_asked = True
+                    self._answer.set_result(_ask_person(asked))
+                return self._settled(done)
+            except KeyboardInterrupt:
+                if not self._answer.done():
+                    self._answer.set_result(False)
+                self._runtime.post(stop.set)
+                return self._settled(done)
+
+    def _main_thread_comes(self) -> AbstractContextManager[object]:
+        """Say that the main thread serves calls, also while it does not wait: no call goes elsewhere meanwhile."""
+        main = self._runtime.main
+        guard = main.guard_here()
+        return nullcontext() if guard is None else main.pumping(guard, lambda: None)
 
     async def _confirm(self, prepared: PreparedCall) -> bool:
         """Have the main thread ask: the loop goes on, and Ctrl-C means no."""
