@@ -93,6 +93,44 @@ function Result({ output, hasOutputs }: { output: Json; hasOutputs: boolean }): 
   );
 }
 
+/** The result of a call; that of an edited one stands as text below the note that says so. */
+function asObject(output: Json): JsonObject | null {
+  let value = output;
+  if (typeof value === "string" && value.includes("\n{")) {
+    try {
+      value = JSON.parse(value.slice(value.indexOf("\n{") + 1)) as Json;
+    } catch {
+      return null;
+    }
+  }
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : null;
+}
+
+/** The names that a run of code has bound or taken away, in view: what the next cell can use. */
+function Names({ output }: { output: Json }): VNode | null {
+  const result = asObject(output);
+  const lines = (["added", "changed", "deleted"] as const).flatMap((key) => {
+    const names = result?.[key];
+    return Array.isArray(names) && names.length > 0 && names.every((name) => typeof name === "string") ? [{ key, names: names as string[] }] : [];
+  });
+  if (lines.length === 0) return null;
+  return (
+    <p class="cn-note">
+      {lines.map(({ key, names }) => (
+        <span key={key}>
+          {t(key)}{" "}
+          {names.slice(0, 20).map((name) => (
+            <Fragment key={name}>
+              <code>{visible(name)}</code>{" "}
+            </Fragment>
+          ))}
+          {names.length > 20 && "… "}
+        </span>
+      ))}
+    </p>
+  );
+}
+
 function Running({ call }: { call: CallState }): VNode | null {
   const { progress } = call;
   const isOver = call.phase === "done";
@@ -174,6 +212,7 @@ export function CallCard({ part, outputs, isRunning }: { part: Part; outputs: Js
         <Edited part={part} />
         {call && <Running call={call} />}
         {shown.length > 0 && <Outputs items={shown} />}
+        {part.state === "output-available" && name === "run_code" && <Names output={part.output} />}
         {part.state === "output-available" && <Result output={part.output} hasOutputs={shown.length > 0} />}
         {part.errorText !== undefined && <Failure text={part.errorText} />}
         {part.state !== "approval-requested" && reason && (
