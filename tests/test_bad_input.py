@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from chatnb import Agent, Chat, ScriptedModel
+from chatnb import Agent, Chat, ChatWidget, ScriptedModel
 from chatnb.errors import ActionDefinitionError, ConfigError, InputError, StoreUnavailableError
 
 
@@ -119,3 +119,33 @@ class TestNumbers:
         outcome = chat.save_messages(lambda old: [{"id": "m", "role": "user", "parts": [self.PART]}]).result(10)
         assert outcome.error is not None
         assert (outcome.error.stage, "finite" in outcome.error.message, chat.messages) == ("input", True, ())
+
+
+class TestWidget:
+    """A widget refuses what it can't use, and goes on."""
+
+    def test_messages_are_a_list(self, chat: Chat) -> None:
+        widget = ChatWidget(chat)
+        for given in (5, "text", lambda now: 5):
+            with pytest.raises(InputError, match="list of messages"):
+                widget.set_messages(given)
+        assert widget.send_message("hi").result(10).text == "fine"
+        widget.close()
+
+    def test_client_tools_are_a_list(self, chat: Chat) -> None:
+        with pytest.raises(ConfigError, match="ClientTool"):
+            ChatWidget(chat, client_tools=5)
+
+    def test_a_page_of_another_version(self, chat: Chat) -> None:
+        """3.4 of widget.md: the page is told which versions there are; what it asks for is not done."""
+        widget = ChatWidget(chat)
+        sent: list[dict[str, Any]] = []
+        widget.send = lambda content, buffers=None: sent.append(content)
+        hello = {"v": 0, "type": "hello", "view": "old", "id": "1", "epoch": "", "versions": [0]}
+        send = {"v": 0, "type": "send", "view": "old", "id": "2", "epoch": "of an older kernel", "text": "hi"}
+        for command in (hello, send, {}, None, {"v": "?", "type": ["send"]}):
+            widget._handle_custom_msg(command, [])
+        assert chat.send("hi").result(10).text == "fine"
+        assert next(frame for frame in sent if frame["type"] == "unsupported")["versions"] == [1]
+        assert [m.text for m in chat.messages] == ["hi", "fine"]
+        widget.close()

@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import _json
 from .._json import JsonValue
+from ..errors import InputError
 from ..export.redaction import credentials_of, make_redact
 from ..messages import (
     UIMessage,
@@ -184,9 +185,12 @@ class Panel:
         """Show other messages, in this widget alone, until the history changes.
 
         Raises:
+            InputError: They are no list.
             MessageValidationError: They are no valid messages.
         """
         wanted = messages(tuple(self.messages())) if callable(messages) else messages
+        if not isinstance(wanted, list | tuple):
+            raise InputError(f"set_messages() takes a list of messages, not {type(wanted).__name__}")
         found = tuple(validate_messages([_wire(message) for message in wanted])) if wanted else ()
         self.seam.call(self._show, found)
 

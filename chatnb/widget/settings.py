@@ -74,7 +74,10 @@ def read_settings(options: Mapping[str, Any]) -> Settings:
     body = given.get("body")
     if body is not None and not callable(body) and not isinstance(body, Mapping):
         raise ConfigError("body must be a dict, or a function that returns one")
-    tools = tuple(given.pop("client_tools", None) or ())
+    listed = given.pop("client_tools", None) or ()
+    if not isinstance(listed, Sequence):
+        raise ConfigError("client_tools must be a list of ClientTool")
+    tools = tuple(listed)
     _check_tools(tools)
     for name in ("transcript", "auto_continue", "resume", "cancel_on_client_abort", "sync_messages"):
         if name in given and not isinstance(given[name], bool):
