@@ -106,4 +106,7 @@ export function useCommand(): CommandState {
 }
 
 /** Whether anything but reading is possible. */
-export const useIsOff = (): boolean => !useStore("panel").connection.isOpen;
+export function useIsOff(): boolean {
+  const { connection, store } = useStore("panel");
+  return !connection.isOpen || store.state.closed !== null;
+}

@@ -1,7 +1,7 @@
 """Shows the built panel with a scripted kernel, and takes its pictures.
 
-`python tests/browser/dev_page/look.py` serves the page on 127.0.0.1; `--shots` takes every scenario in four sizes, light
-and dark, into `tests/browser/shots/panel/`. Build first: `npm run build` in `widgets/`.
+`python tests/browser/dev_page/look.py` serves the page on 127.0.0.1; `--shots` takes every scenario in four sizes,
+light and dark, into `tests/browser/shots/panel/`. Build first: `npm run build` in `widgets/`.
 """
 
 from __future__ import annotations

@@ -124,9 +124,11 @@ export function Trouble(): VNode | null {
         </Line>
       )}
       {held && isOpen && (
-        <button type="button" class="cn-button" onClick={() => connection.resume()}>
-          {t("showReply")}
-        </button>
+        <div class="cn-actions">
+          <button type="button" class="cn-button" onClick={() => connection.resume()}>
+            {t("showReply")}
+          </button>
+        </div>
       )}
       {readyToContinue && isOpen && (
         <div class="cn-actions">

@@ -1,7 +1,7 @@
 import { Fragment, h } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
-import { useCommand, useStore } from "../app";
+import { useCommand, useIsOff, useStore } from "../app";
 import type { Box } from "../box";
 import { textOf } from "../parts";
 import { visible } from "../sanitize";
@@ -22,7 +22,7 @@ export function Header({ box }: { box: Box }): VNode {
   const menu = useRef<HTMLDivElement>(null);
   const { state, options } = store;
   const isRunning = store.isRunning;
-  const isOff = !connection.isOpen || isRunning || command.isBusy;
+  const isOff = useIsOff() || isRunning || command.isBusy;
   const why = isRunning ? t("whileRunning") : undefined;
 
   useEffect(() => {

@@ -1,6 +1,6 @@
 import { h } from "preact";
 import type { VNode } from "preact";
-import { useCommand, useStore } from "../app";
+import { useCommand, useIsOff, useStore } from "../app";
 import type { CommandType, JsonObject } from "../parts";
 import { textOf } from "../parts";
 import type { Item } from "../store";
@@ -30,10 +30,10 @@ export function usageText(usage: JsonObject | null | undefined): string {
 
 /** What can be done with one message, its siblings, and what its turn used. */
 export function Toolbar({ item, isHidden, onEdit }: { item: Item; isHidden: boolean; onEdit: () => void }): VNode {
-  const { store, connection } = useStore("panel");
+  const { store } = useStore("panel");
   const command = useCommand();
   const isRunning = store.isRunning;
-  const isOff = !connection.isOpen || isRunning || command.isBusy;
+  const isOff = useIsOff() || isRunning || command.isBusy;
   const why = isRunning ? t("whileRunning") : undefined;
   const run = (type: CommandType, extra: JsonObject = {}) => () => void command.run(type, { messageId: item.id, ...extra });
   const { branch } = item;

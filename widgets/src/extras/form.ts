@@ -77,15 +77,17 @@ function wrap(key: string, schema: JsonObject, isRequired: boolean, control: HTM
   element.append(label, control);
   if (note.textContent) element.append(note);
   element.append(error);
-  return {
-    element,
-    fail(message) {
-      error.textContent = message;
-      error.hidden = message === "";
-      if (message) control.setAttribute("aria-invalid", "true");
-      else control.removeAttribute("aria-invalid");
-    },
+  // What is told of a value does not hold for the next one.
+  element.addEventListener("input", () => {
+    if (!isGroup) fail("");
+  });
+  const fail = (message: string): void => {
+    error.textContent = message;
+    error.hidden = message === "";
+    if (message) control.setAttribute("aria-invalid", "true");
+    else control.removeAttribute("aria-invalid");
   };
+  return { element, fail };
 }
 
 function buildField(key: string, raw: JsonObject, root: JsonObject, value: Json, isRequired: boolean, texts: FormTexts): Field {
