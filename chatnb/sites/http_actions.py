@@ -66,7 +66,7 @@ class ActionRoute:
         if problem is None:
             try:
                 result = to_jsonable_python(settled.value, inf_nan_mode="null", serialize_unknown=False)
-                return CompactJson({"result": result, "callHash": settled.hash})
+                return CompactJson({"result": with_images(result, settled), "callHash": settled.hash})
             except (PydanticSerializationError, ValueError, TypeError, RecursionError):
                 # A result that is no JSON (a frame, a figure): what a model would get of it.
                 return CompactJson({"result": settled.output, "callHash": settled.hash})
@@ -83,6 +83,18 @@ class ActionRoute:
             effect=settled.effect if settled.prepared is not None else None,
             call_hash=settled.hash,
         )
+
+
+def with_images(result: JsonValue, settled: Settled) -> JsonValue:
+    """Return a result with the images for models that it came with; over HTTP they stay in the JSON."""
+    if not settled.images or not isinstance(result, dict):
+        return result
+    images: list[JsonValue] = []
+    for item in settled.images:
+        url = item["data"]["url"]
+        where = {"data": url.partition(",")[2]} if url.startswith("data:") else {"url": url}
+        images.append({**where, "mediaType": item["mediaType"]})
+    return {**result, "_agent_images": images}
 
 
 def read_query(action: Action, request: Request) -> dict[str, JsonValue]:

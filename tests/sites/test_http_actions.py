@@ -89,7 +89,13 @@ def who(ctx: ActionContext) -> list[Any]:
     return [ctx.site, ctx.identity.id if ctx.identity else None, (ctx.headers or {}).get("x-mark")]
 
 
-ACTIONS = [look, sales, refund, wipe, find, leak, guarded, broken_gate, put_thing, hidden, who]
+@action
+def picture() -> dict[str, Any]:
+    """A picture."""
+    return {"n": 1, "_agent_images": [{"data": "iVBORw0KGgo=", "media_type": "image/png"}]}
+
+
+ACTIONS = [picture, look, sales, refund, wipe, find, leak, guarded, broken_gate, put_thing, hidden, who]
 
 
 @pytest.fixture
@@ -150,6 +156,11 @@ class TestRoutes:
         """The context names the site, the caller and the headers."""
         answer = client.post("/actions/who", json={}, headers={"x-mark": "m"})
         assert answer.json()["result"] == ["http", "ann", "m"]
+
+    def test_images(self, client: httpx.Client) -> None:
+        """11, `_agent_images`: over HTTP they stay in the JSON."""
+        images = [{"data": "iVBORw0KGgo=", "mediaType": "image/png"}]
+        assert client.post("/actions/picture", json={}).json()["result"] == {"n": 1, "_agent_images": images}
 
 
 class TestBodies:
