@@ -124,6 +124,12 @@ SIGNATURES = {
     "chatnb.testing.MockChat.done": "self",
     "chatnb.testing.nbval_sanitizer": "",
     "chatnb.testing.shift_clock": "seconds",
+    "chatnb.ChatWidget": (
+        "chat, *, height='560px', theme='auto', placeholder=None, title=None, locale=None, suggestions=(), "
+        "transcript=True, client_tools=None, on_tool_call=None, on_data=None, auto_continue_after_tool_result=True, "
+        "resume=True, cancel_on_client_abort=False, body=None, prepare_send_messages_request=None, "
+        "get_initial_messages=None, sync_messages=False, max_attachment_bytes=5_000_000, allow_attachments=True"
+    ),
     "chatnb.ChatWidget.send_message": "self, _message, *, files=(), metadata=None, body=None",
     "chatnb.ChatWidget.regenerate": "self, message_id=None, *, body=None",
     "chatnb.ChatWidget.stop": "self",

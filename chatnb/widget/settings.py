@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -45,8 +46,25 @@ _OPTION_OF = {
     "auto_continue_after_tool_result": "auto_continue",
     "prepare_send_messages_request": "prepare",
 }
+_FLAGS = tuple(field.name for field in fields(Settings) if isinstance(field.default, bool))
 _FIELD_NAMES = {field.name for field in fields(Settings)} - set(_OPTION_OF.values())
 OPTIONS = (*LIVE, *sorted(_FIELD_NAMES | set(_OPTION_OF)))
+
+
+def signature() -> inspect.Signature:
+    """Return what `ChatWidget` takes, for help and completion: the options stand in no signature of Python code."""
+    defaults: dict[str, Any] = {
+        "height": "560px",
+        "theme": "auto",
+        "placeholder": None,
+        "title": None,
+        "suggestions": (),
+    }
+    fixed = {_public(field.name): field.default for field in fields(Settings)} | {"client_tools": None}
+    made = [inspect.Parameter("chat", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+    for name, default in {**defaults, **fixed}.items():
+        made.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default))
+    return inspect.Signature(made)
 
 
 def check_known(options: Iterable[str]) -> None:
@@ -79,7 +97,7 @@ def read_settings(options: Mapping[str, Any]) -> Settings:
         raise ConfigError("client_tools must be a list of ClientTool")
     tools = tuple(listed)
     _check_tools(tools)
-    for name in ("transcript", "auto_continue", "resume", "cancel_on_client_abort", "sync_messages"):
+    for name in _FLAGS:
         if name in given and not isinstance(given[name], bool):
             raise ConfigError(f"{_public(name)} must be True or False")
     limit = given.get("max_attachment_bytes", 1)

@@ -18,7 +18,7 @@ from .assets import read_bundle
 from .outputs import TranscriptOutputs, is_in_marimo, publish_output, transcript_bundle
 from .panel import Panel
 from .redaction import describe
-from .settings import LIVE, check_height, check_known, check_suggestions, check_theme, read_settings
+from .settings import LIVE, check_height, check_known, check_suggestions, check_theme, read_settings, signature
 from .traits import StateTrait
 
 if TYPE_CHECKING:
@@ -78,6 +78,8 @@ class ChatWidget(anywidget.AnyWidget):
         TypeError: Neither a chat nor an agent, or an unknown option.
         ConfigError: An option can't be so.
     """
+
+    __signature__ = signature()
 
     _esm = read_bundle("widget.js") or _NOT_BUILT_ESM
     _css = read_bundle("widget.css") or ""
