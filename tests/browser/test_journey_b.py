@@ -115,7 +115,6 @@ class TestJourneyB:
         field = card.get_by_label("code")
         field.fill(field.input_value().replace("> 100", "> 500"))
         press(notebook, button(card, "Approve"))
-        panel.wait_for_reply(1)
         expect(panel.message("assistant")).to_contain_text("One order stands out.")
         expect(panel.cards.first.get_by_role("img").first).to_be_visible()
         expect(panel.cards.first).to_contain_text("edited by you")

@@ -70,12 +70,12 @@ class TestCode:
         panel.send("Plot the orders")
         expect(approval(panel)).to_contain_text("outliers = orders[orders.amount > 100]")
         press(notebook, button(approval(panel), "Approve"))
-        panel.wait_for_reply()
+        expect(panel.message("assistant")).to_contain_text("That is done.")
         card = panel.cards.first
         picture = card.get_by_role("img").first
         expect(picture).to_be_visible()
         assert picture.evaluate("node => node.naturalWidth") > 100
-        expect(card).to_contain_text("outliers")
+        expect(card).to_contain_text("New: ax fig outliers")
         expect(card).to_contain_text("plotted 3")
         card.scroll_into_view_if_needed()
         notebook.shot("code-plot")
@@ -255,3 +255,27 @@ class TestFiles:
         assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
         assert outside_requests == []
         page.close()
+
+
+class TestInsertCell:
+    """`insert_cell` where the page can insert."""
+
+    def test_below_the_view(self, open_notebook: OpenNotebook) -> None:
+        """Section 6: the cell stands below the cell of the view that approved it, and was not run."""
+        notebook = open_notebook(
+            [
+                *(EFFECT, SETUP),
+                "step = Reply(calls=[('insert_cell', {'source': 'never = 1'})])\n"
+                "chat = Agent(ScriptedModel([step, 'It is there.']), actions=notebook_actions()).chat('inserts')",
+                *(VIEW, "effect(never='never' in dir())"),
+            ]
+        )
+        run_rest(notebook, 0, 1, 2, 3)
+        panel = notebook.panel()
+        panel.send("Insert a cell")
+        ask = panel.root.get_by_role("group", name="Approval needed: insert_cell")
+        press(notebook, button(ask, "Approve"))
+        expect(panel.message("assistant")).to_contain_text("It is there.")
+        assert notebook.cell_sources()[4] == "never = 1"
+        notebook.run_cell(5)
+        assert notebook.effects()[-1] == {"never": False}
