@@ -15,6 +15,7 @@ from .._clock import now as wall_now
 from .._json import JsonValue
 from .._ports import FunctionResult
 from ..errors import ActionError, ActionOutputContractError, StopTurn, StoreError
+from ..runtime.executors import shares_memory
 from .audit import CallPlace
 from .context import ActionContext
 from .effects import CallScope, inside
@@ -94,7 +95,9 @@ class Attempt:
         self._variables: dict[str, object] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._stops_turn = False
-        self._goes_away = isinstance(prepared.action.run_in, concurrent.futures.Executor)
+        run_in = prepared.action.run_in
+        self._has_executor = isinstance(run_in, concurrent.futures.Executor)
+        self._goes_away = isinstance(run_in, concurrent.futures.Executor) and not shares_memory(run_in)
         self.row: CallRow | None = None
         self.has_entered = False
 
@@ -102,7 +105,7 @@ class Attempt:
 
     @property
     def function(self) -> Any:
-        """What `Calls` runs: the handler and the digest of its result; for an executor the handler alone."""
+        """What `Calls` runs: the handler and the digest of its result; in another process the handler alone."""
         if self._goes_away:
             return self._prepared.action.function
         return self._work_async if self._prepared.action.is_async else self._work
@@ -151,7 +154,7 @@ class Attempt:
     def _work(self) -> Digest | Coroutine[Any, Any, Digest]:
         with inside(self._scope):
             value = self._prepared.action.function(**self._arguments())
-            if inspect.iscoroutine(value):  # code that awaits: `Calls` goes on with it
+            if inspect.iscoroutine(value) and not self._has_executor:  # code that awaits: `Calls` goes on with it
                 return self._work_on(value)
             return digest_result(self._prepared.action, value, self._environment)
 

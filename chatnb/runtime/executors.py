@@ -73,7 +73,7 @@ class _Job:
 
 def _job(entry: Entry, executor: concurrent.futures.Executor) -> _Job:
     call = entry.call
-    if _shares_memory(executor):
+    if shares_memory(executor):
         return _Job(partial(entry.context.run, _call_here, call), (), lambda result: result)
     function = portable_function(call.function)
     try:
@@ -85,7 +85,8 @@ def _job(entry: Entry, executor: concurrent.futures.Executor) -> _Job:
     return _Job(work, (function, arguments), partial(_unpack, entry))
 
 
-def _shares_memory(executor: concurrent.futures.Executor) -> bool:
+def shares_memory(executor: concurrent.futures.Executor) -> bool:
+    """Tell whether an executor's workers are threads of this process, so that nothing has to be pickled."""
     # Python 3.14's InterpreterPoolExecutor is a ThreadPoolExecutor too, and pickles.
     is_threads = isinstance(executor, concurrent.futures.ThreadPoolExecutor)
     return is_threads and type(executor).__name__ != "InterpreterPoolExecutor"

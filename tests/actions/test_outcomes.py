@@ -4,6 +4,7 @@ import asyncio
 import logging
 import threading
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from chatnb.actions.effects import current_call
 from chatnb.actions.guards import start_worker
 from chatnb.errors import (
     ActionOutputContractError,
+    ForbiddenError,
     StopTurn,
 )
 
@@ -283,6 +285,39 @@ class TestEffects:
             settled = await bench(outer).dispatcher.dispatch(outer.name, {}, site="http", identity=ANN)
             assert (settled.value, settled.effect) == ("ok", "committed")
         assert [entry[:2] for entry in seen] == [(ANN, "http"), (ANN, "http")]
+
+    async def test_through_a_pool_of_threads(self) -> None:
+        """5.3, 4.8: a handler on an executor of threads is inside its call: nested writes count, it never approves."""
+        seen: list[Any] = []
+        box: dict[str, Any] = {}
+
+        @action(needs_approval=True)
+        def pay() -> str:
+            """Pay."""
+            return "paid"
+
+        @action
+        def write(ctx: ActionContext) -> str:
+            """Write."""
+            seen.append((ctx.site, ctx.chat_id))
+            return "written"
+
+        with ThreadPoolExecutor(1) as pool:
+
+            @action(read_only=True, run_in=pool)
+            def look() -> int:
+                """Look."""
+                write()
+                with pytest.raises(ForbiddenError):
+                    box["chat"].approve()
+                return "no number"  # type: ignore[return-value]
+
+            async with chat_of([look, write, pay], calls(("look", {}), ("pay", {}))) as mock:
+                box["chat"] = mock.chat
+                assert (await mock.chat.send("go")).status == "awaiting"
+                assert seen == [("agent", "chat-1")]
+                own = parts(mock)[0].tool_metadata["chatnb"]  # type: ignore[index]
+                assert own == {"errorCode": "output_contract_violation", "effect": "committed"}
 
     async def test_it_raised_at_once(self) -> None:
         """5.3: entering is what counts, even when the handler raised at once."""
