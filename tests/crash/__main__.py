@@ -78,7 +78,7 @@ def run(kills: int, seed: int, folder: Path, *, limit: float | None = None) -> T
 
 def _kill_once(scene: Scene, rng: random.Random, tally: Tally) -> int:
     number = rng.randrange(10**6)
-    ended = scene.end(scene.start(WORK, seed=number, after=0.05 + rng.random() ** 2 * 0.9, limit=30.0))
+    ended = scene.end(scene.start(WORK, seed=number, after=0.05 + rng.random() ** 2 * 0.6, limit=30.0))
     where = f"seed {number} in {scene.folder.name}"
     if not ended.is_killed:
         tally.invalid.append(f"{where}: the worker ended by itself: {ended.error}")

@@ -45,7 +45,8 @@ def call(name):
 
 def step(request):
     last = request.messages[-1]["role"] if request.messages else "user"
-    words = " ".join(rng.choice(["some", "words", "that", "fill", "the", "answer"]) for _ in range(rng.randrange(1, 12)))
+    known = ["some", "words", "that", "fill", "the", "answer"]
+    words = " ".join(rng.choice(known) for _ in range(rng.randrange(1, 12)))
     kind = rng.random()
     delay = rng.choice([0.0, 0.0, 0.002, 0.01])
     if last == "tool" or kind < 0.35:
@@ -117,8 +118,8 @@ lost = [
     if r.state == "done" and shown_results.get(r.tool_call_id, {}).get("output") != r.output
 ]
 entries = (folder / "calls").read_text().split("\n") if (folder / "calls").exists() else []
-known = {r.tool_call_id for r in rows}
-lost += [entry for entry in entries if entry and "call-" + entry.split()[1] not in known]
+recorded = {r.tool_call_id for r in rows}
+lost += [entry for entry in entries if entry and "call-" + entry.split()[1] not in recorded]
 texts = [p["text"] for wire in wires.values() if wire["role"] == "user" for p in wire["parts"] if p["type"] == "text"]
 steered = [p["data"]["text"] for wire in wires.values() for p in wire["parts"] if p["type"] == "data-steering-message"]
 open_calls = [p["toolCallId"] for m in chat.messages for p in (x.to_wire() for x in m.parts)
