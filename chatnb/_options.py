@@ -61,6 +61,18 @@ def check_options(given: dict[str, Any]) -> None:
     if identity is not None and not isinstance(identity, Identity) and not (isinstance(identity, str) and identity):
         raise ConfigError(f"identity is a chatnb.Identity(...) or its id, not {_kind(identity)}")
     _check_store(given["store"])
+    _check_client_data(given["client_data"])
+
+
+def _check_client_data(schema: Any) -> None:
+    if schema is None:
+        return
+    from pydantic import PydanticSchemaGenerationError, TypeAdapter
+
+    try:
+        TypeAdapter(schema)
+    except PydanticSchemaGenerationError as error:
+        raise ConfigError("client_data is a type that pydantic can check, such as a model or a TypedDict") from error
 
 
 def _check_store(store: Any) -> None:

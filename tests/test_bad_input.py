@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from chatnb import Agent, Chat, ChatWidget, ScriptedModel
+from chatnb import Agent, Chat, ChatWidget, ClientTool, Compaction, ScriptedModel, Steering
 from chatnb.errors import ActionDefinitionError, ConfigError, InputError, StoreUnavailableError
 
 
@@ -26,6 +26,7 @@ class TestAgentOptions:
         ("option", "value"),
         [
             ("approval_ttl", "soon"),
+            ("client_data", 5),
             ("approval_ttl", float("inf")),
             ("compaction", 5),
             ("concurrency", []),
@@ -47,6 +48,24 @@ class TestAgentOptions:
         options: dict[str, Any] = {option: value}
         with pytest.raises(ConfigError, match=option if option != "store" else "store|stores"):
             Agent("offline", **options)
+
+    @pytest.mark.parametrize(
+        ("make", "named"),
+        [
+            (lambda: Steering(True), "should_inject"),
+            (lambda: Steering(bool, prepare=5), "prepare"),
+            (lambda: Compaction(None), "should_compact"),
+            (lambda: Compaction(bool, "shorter"), "summarize"),
+            (lambda: ClientTool("a b", "Asks.", {}), "name"),
+            (lambda: ClientTool("ask", None, {}), "description"),
+            (lambda: ClientTool("ask", "Asks.", []), "parameters"),
+            (lambda: ClientTool("ask", "Asks.", {}, js=len), "js"),
+            (lambda: ClientTool("ask", "Asks.", {}, form="yes"), "form"),
+        ],
+    )
+    def test_a_policy_names_its_field(self, make: Callable[[], Any], named: str) -> None:
+        with pytest.raises(ConfigError, match=named):
+            make()
 
     @pytest.mark.parametrize("action", [5, "refund", None])
     def test_an_action_is_a_function(self, action: Any) -> None:

@@ -172,8 +172,11 @@ async def settle_step(step: Any, argument: Any) -> str | Reply | Sequence[StepIt
             raise step
         if isinstance(step, str | Reply):
             return step
-        if not callable(step):
+        if isinstance(step, list | tuple):
             return list(step)
+        if not callable(step):
+            kind = type(step).__name__
+            raise TypeError(f"a step is text, a Reply, a list of chunks, an exception or a function, not {kind}")
         step = step(argument)
         if inspect.isawaitable(step):
             step = await step

@@ -13,7 +13,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class Escaped(RuntimeError):
+class EscapedError(RuntimeError):
     """A user's code raised what is no `Exception`.
 
     Attributes:
@@ -37,7 +37,7 @@ async def contained(work: Awaitable[T]) -> T:
 
     Raises:
         Exception: What it raised.
-        Escaped: It raised what is no `Exception`.
+        EscapedError: It raised what is no `Exception`.
         asyncio.CancelledError: The task at hand is being cancelled.
     """
     try:
@@ -47,7 +47,7 @@ async def contained(work: Awaitable[T]) -> T:
     except BaseException as error:
         if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
             raise
-        raise Escaped(error) from error
+        raise EscapedError(error) from error
 
 
 def is_being_cancelled() -> bool:

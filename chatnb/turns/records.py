@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,12 +13,14 @@ from .._json import JsonValue
 from ..errors import ConfigError
 from ..messages import FoldChange, UIMessage
 from ..models import Usage
-from ..runtime.contain import Escaped
+from ..runtime.contain import EscapedError
 from .wire import WireChunk
 
 OutcomeStatus = Literal["completed", "applied", "awaiting", "stopped", "skipped", "error"]
 CallPhase = Literal["waiting", "busy", "running", "done"]
 ChatStatus = Literal["ready", "submitted", "streaming", "error"]
+
+_TOOL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +42,24 @@ class TurnError:
     @classmethod
     def of(cls, stage: str, cause: BaseException, code: str | None = None) -> TurnError:
         """Make the record of an exception."""
-        if isinstance(cause, Escaped):
+        if isinstance(cause, EscapedError):
             cause = cause.raw
-        first = str(cause).strip().splitlines()[0] if str(cause).strip() else ""
+        if type(cause) is RuntimeError and isinstance(cause.__cause__, StopIteration | StopAsyncIteration):
+            cause = cause.__cause__  # Python's way to let it out of a coroutine
+        first = next(iter(_text_of(cause).splitlines()), "")
         text = f"{type(cause).__name__}: {first}" if first else type(cause).__name__
         return cls(stage, text[:500], cause, code if code is not None else getattr(cause, "code", None))
 
     def to_json(self) -> JsonValue:
         """Return what is stored: all but the cause."""
         return {"stage": self.stage, "message": self.message, "code": self.code}
+
+
+def _text_of(cause: BaseException) -> str:
+    try:
+        return str(cause).strip()
+    except Exception:  # noqa: BLE001 - a user's exception may fail to tell what it is
+        return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +134,9 @@ class Steering:
     on_received: Callable[[Any], Any] | None = None
     on_injected: Callable[[Any], Any] | None = None
 
+    def __post_init__(self) -> None:
+        _check_functions(self, "should_inject", "prepare", "on_received", "on_injected")
+
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
@@ -129,6 +144,16 @@ class Compaction:
 
     should_compact: Callable[[Any], bool | Awaitable[bool]]
     summarize: Callable[[Any], str | Awaitable[str]] | None = None
+
+    def __post_init__(self) -> None:
+        _check_functions(self, "should_compact", "summarize")
+
+
+def _check_functions(policy: object, needed: str, *optional: str) -> None:
+    for name in (needed, *optional):
+        value = getattr(policy, name)
+        if not callable(value) and (value is not None or name == needed):
+            raise ConfigError(f"{type(policy).__name__}({name}): a function{' or None' if name in optional else ''}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +165,20 @@ class ClientTool:
     parameters: dict[str, Any]
     js: str | None = None
     form: bool | dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not _TOOL_NAME.fullmatch(self.name):
+            raise ConfigError("ClientTool(name): a letter, then at most 63 letters, digits, underscores or dashes")
+        if not isinstance(self.description, str):
+            raise ConfigError("ClientTool(description): a text")
+        if not isinstance(self.parameters, dict):
+            raise ConfigError(
+                "ClientTool(parameters): a JSON Schema object, as in {'type': 'object', 'properties': {}}"
+            )
+        if self.js is not None and not isinstance(self.js, str):
+            raise ConfigError("ClientTool(js): the source of a module, as text, or None")
+        if self.form is not None and not isinstance(self.form, bool | dict):
+            raise ConfigError("ClientTool(form): True, a JSON Schema object of the answer, or None")
 
     def to_json(self) -> JsonValue:
         """Return what is stored with an input: never the `js`."""
