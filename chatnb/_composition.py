@@ -18,6 +18,7 @@ from ._notebook import convert_mention
 from ._ports import Host, Span, Tracer
 from .actions import Identity, find_identity
 from .actions.environment import CallEnvironment
+from .actions.hidden import guard_log
 from .actions.ports import Books
 from .errors import ConfigError, LeaseLostError, StoreError, StoreMissingError
 from .recovery import kernel_of, scan, take_up_interrupted
@@ -59,6 +60,7 @@ class Composition:
         """Return the composition of a runtime; it survives a reload of modules with it."""
         found: Composition | None = runtime.shared.get("composition")
         if found is None:
+            guard_log()
             found = cls(runtime, host, clock, new_id, OtelTracer())
             runtime.shared["composition"] = found
             runtime.at_exit(found.close_all)
@@ -279,8 +281,8 @@ class OtelSpan:
             self._span.set_status(Status(StatusCode.ERROR, message))
 
 
-def parse_actions(schema: Any) -> tuple[Callable[[Mapping[str, Any]], Any] | None, frozenset[str]]:
-    """Return the parser of an app's chat actions and their types.
+def parse_actions(schema: Any) -> tuple[Callable[[Any], Any] | None, frozenset[str]]:
+    """Return the parser of an app's chat actions, which takes payloads and models, and their types.
 
     Args:
         schema: A pydantic model with a literal field `type`, or a union of such models; None for no own actions.
@@ -301,11 +303,15 @@ def parse_actions(schema: Any) -> tuple[Callable[[Mapping[str, Any]], Any] | Non
                 "chat_actions is a pydantic model, or a union of models, each with a field `type: Literal['name']`"
             )
         types.update(values)
+    own = tuple(_models_of(schema))
     adapter: TypeAdapter[Any] = TypeAdapter(schema)
 
-    def parse(payload: Mapping[str, Any]) -> Any:
+    def parse(given: Any) -> Any:
         from pydantic import ValidationError
 
+        if isinstance(given, own):
+            return given
+        payload = given if isinstance(given, Mapping) else given.model_dump(by_alias=True)
         try:
             return adapter.validate_python(dict(payload))
         except ValidationError as error:

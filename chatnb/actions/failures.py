@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from .._json import JsonValue
 from ..errors import ActionError, ActionOutputContractError, StopTurn
 from .definition import Action
+from .hidden import hide_secrets
 
 STATUS_CODES = {
     "action_failed": 500,
@@ -104,7 +105,7 @@ def failure_of(error: BaseException, action: Action | None = None) -> CallFailur
     if isinstance(error, ActionError):
         code = error.code if action is None or is_declared(error, action) else "action_failed"
         known = code == error.code
-        text = str(error)[:_MAX_TEXT] or type(error).__name__
+        text = hide_secrets(str(error))[:_MAX_TEXT] or type(error).__name__
         return CallFailure(
             code=code,
             text=text,
@@ -125,7 +126,7 @@ def failure_of(error: BaseException, action: Action | None = None) -> CallFailur
         said = str(error)
     except Exception:  # noqa: BLE001 - an exception whose text can't be made
         said = ""
-    text = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    text = hide_secrets(f"{type(error).__name__}: {said}") if said else type(error).__name__
     return CallFailure(
         code="action_failed", text=text[:_MAX_TEXT], public_text=HIDDEN_TEXT, status_code=500, exception=error
     )

@@ -23,7 +23,7 @@ _SECRET_NAMES = (
     "credential",
     "privatekey",
 )
-_SECRET_VALUES = re.compile(
+SECRET_VALUES = re.compile(
     r"""
     -----BEGIN\ [A-Z ]*PRIVATE\ KEY-----
     | \b(?:Bearer|Basic)\s+[A-Za-z0-9._~+/=-]{8,}
@@ -66,7 +66,7 @@ def redact(value: JsonValue) -> JsonValue:
 
 def _cut(value: JsonValue, text: int, items: int, depth: int) -> JsonValue:
     if isinstance(value, str):
-        if _SECRET_VALUES.search(value):
+        if SECRET_VALUES.search(value):
             return REDACTED
         return value if len(value) <= text else f"{value[:text]}[{len(value) - text} more characters]"
     if isinstance(value, dict | list) and depth == 0:

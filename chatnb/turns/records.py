@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from .._json import JsonValue
+from ..actions.hidden import hide_secrets
 from ..errors import ConfigError
 from ..messages import FoldChange, UIMessage
 from ..models import Usage
@@ -47,7 +48,7 @@ class TurnError:
         if type(cause) is RuntimeError and isinstance(cause.__cause__, StopIteration | StopAsyncIteration):
             cause = cause.__cause__  # Python's way to let it out of a coroutine
         first = next(iter(_text_of(cause).splitlines()), "")
-        text = f"{type(cause).__name__}: {first}" if first else type(cause).__name__
+        text = hide_secrets(f"{type(cause).__name__}: {first}") if first else type(cause).__name__
         return cls(stage, text[:500], cause, code if code is not None else getattr(cause, "code", None))
 
     def to_json(self) -> JsonValue:

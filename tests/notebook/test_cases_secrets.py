@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from pathlib import Path
 
 import pytest
 
 from chatnb import Agent
-from chatnb.models import AnthropicModel, RecordedModel, ScriptedModel
+from chatnb.models import AnthropicModel, RecordedModel, Reply, ScriptedModel
 from chatnb.testing import FakeAnthropic, FakeReply
 from tests.notebook.kernel_driver import Kernel
 
@@ -49,6 +50,41 @@ class TestAnthropic:
         model = RecordedModel(tmp_path / "r.jsonl", ScriptedModel([f"you said {SECRET}"]))
         await Agent(model).chat().send(f"my token is {SECRET}")
         assert SECRET not in (tmp_path / "r.jsonl").read_text("utf-8")
+
+
+class TestErrorTexts:
+    """A secret in the text of an error that an action, a hook or a model raises."""
+
+    @pytest.mark.parametrize("where", ["action", "hook", "model"])
+    async def test_nowhere(
+        self, where: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+    ) -> None:
+        """In no request, outcome, store, export or log; the rest of the text is there."""
+        monkeypatch.setenv("SHOP_TOKEN", "planted-in-the-environment")
+        monkeypatch.setenv("CHATNB_STORE", str(tmp_path / "store" / "chats.db"))
+
+        def fails() -> str:
+            """Fail."""
+            raise ValueError(f"no access with {os.environ['SHOP_TOKEN']} or {SECRET}")
+
+        calls = Reply(calls=[("fails", {})])
+        steps = [calls, "done"] if where == "action" else [Reply(fail=ValueError(f"no access with {SECRET}")), "done"]
+        model = ScriptedModel(steps)
+        agent = Agent(model, actions=[fails])
+        if where == "hook":
+            agent.on_turn_start(lambda event: fails())
+        with caplog.at_level(logging.DEBUG):
+            chat = agent.chat("errors")
+            outcome = await chat.send("hi")
+            chat.close()
+        said = [chat.export(format) for format in ("md", "html", "json", "ipynb")]
+        said += [str(model.requests), caplog.text, raw(tmp_path)]
+        if outcome.error is not None:
+            said.append(outcome.error.message)
+        for text in said:
+            assert SECRET not in text
+            assert "planted-in-the-environment" not in text
+        assert any("no access with [redacted]" in text for text in said)
 
 
 PLANT = """
