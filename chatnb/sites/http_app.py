@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -158,8 +159,10 @@ def make_app(agent: Agent, options: HttpOptions) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        releasing = asyncio.create_task(site.release_forgotten())
         yield
         await site.close()
+        await releasing
 
     made = Starlette(routes=routes, lifespan=lifespan)
     made.add_middleware(Border, options=options)

@@ -70,15 +70,20 @@ class EventRoutes:
         if chat is None:
             raise HttpProblem(404, "unknown_chat", "There is no such chat.")
         box = Mailbox()
+        self._site.watched[box] = chat.id
         unsubscribe = await self._site.on_runtime(lambda: self._listen(chat, box))
         return EventStream(
-            box.read(lambda: self._site.runtime.post(unsubscribe)),
+            box.read(lambda: self._end(box, unsubscribe)),
             keep_alive=self._site.options.keep_alive,
             closing=self._site.closing,
             headers=HEADERS,
             end=b"",
             resumable=False,
         )
+
+    def _end(self, box: Mailbox, unsubscribe: Callable[[], None]) -> None:
+        self._site.watched.pop(box, None)
+        self._site.runtime.post(unsubscribe)
 
     def _listen(self, chat: Chat, box: Mailbox) -> Callable[[], None]:
         def listen(update: Update) -> None:

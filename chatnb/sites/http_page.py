@@ -177,6 +177,7 @@ class PageRoutes:
             raise HttpProblem(503, "chat_busy", "Too many pages are open.")
         chat = await self._site.open_chat(chat_id, identity)
         session = self._sessions[key] = Session(chat_id, identity)
+        self._site.watched[key] = chat_id
         settings = read_settings({"transcript": False, "client_tools": list(self._site.options.client_tools)})
         live = {"height": "100%", "theme": "auto", "placeholder": None, "title": None, "suggestions": ()}
         try:
@@ -192,7 +193,7 @@ class PageRoutes:
                 lambda: False,
             )
         except BaseException:
-            self._sessions.pop(key, None)
+            self._close(key)
             raise
         return session
 
@@ -226,6 +227,7 @@ class PageRoutes:
 
     def _close(self, key: str) -> None:
         session = self._sessions.pop(key, None)
+        self._site.watched.pop(key, None)
         if session is not None and session.panel is not None:
             self._site.runtime.post(session.panel.close)
 

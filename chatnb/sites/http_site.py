@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from ..turns import ClientTool, Submission
     from .http_stream import Left
 
+IDLE_SECONDS = 600.0
+"""How long a chat that nobody uses stays open here."""
+
 Authenticate = Callable[[Request], Identity | str | Awaitable[Identity | str | None] | None]
 
 
@@ -52,6 +55,7 @@ class HttpSite(SitePlace):
         self.options = options
         self.proof = Proof(options.secret)
         self.closing = asyncio.Event()
+        self.watched: dict[object, str] = {}
         self._readers: dict[Submission, int] = {}
         self._leaving: dict[Submission, asyncio.TimerHandle] = {}
 
@@ -113,6 +117,18 @@ class HttpSite(SitePlace):
             if submission._chat_id == chat_id:
                 timer.cancel()
                 self._abandon(submission)
+
+    async def release_forgotten(self) -> None:
+        """Give back, now and then, the chats that nobody uses; runs until the server ends."""
+        while not self.closing.is_set():
+            try:
+                async with asyncio.timeout(IDLE_SECONDS / 10):
+                    await self.closing.wait()
+            except TimeoutError:
+                await self.release_idle(IDLE_SECONDS, self._is_watched)
+
+    def _is_watched(self, chat_id: str) -> bool:
+        return any(submission._chat_id == chat_id for submission in self._readers) or chat_id in self.watched.values()
 
     # --- the end ------------------------------------------------------------------------------------------------
 

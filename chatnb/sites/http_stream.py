@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Literal
 
 from starlette.types import Receive, Scope, Send
 
+from .. import errors
 from ..errors import ChunkParseError
 from ..messages import SSE_DONE, SSE_HEADERS, encode_sse
 from ..turns.wire import WireChunk
@@ -30,6 +32,9 @@ FAR_BEHIND = 2_000
 """Chunks that a reader whose connection blocks may be behind."""
 PIECE = 64 * 1024
 """Bytes that are handed to the connection at once, about."""
+
+FAILED = "The turn failed; the server's log says why."
+log = logging.getLogger("chatnb")
 
 Redact = Callable[[str], str]
 
@@ -181,12 +186,23 @@ async def encoded(
 
 
 def encode_event(chunk: WireChunk, redact: Redact | None) -> bytes:
-    """Return the event of one chunk, without credentials."""
+    """Return the event of one chunk, without credentials, and without the text of an exception that is not chatnb's."""
     try:
-        event = encode_sse(chunk)
+        event = encode_sse(chunk if chunk["type"] != "error" else {**chunk, "errorText": public_error(chunk)})
     except ChunkParseError:
         event = encode_sse({"type": "error", "errorText": "A part of the answer can't be sent as JSON."})
     return event if redact is None else redact(event.decode()).encode()
+
+
+def public_error(chunk: WireChunk) -> str:
+    """Return what a client is told of a failed turn: chatnb's own texts hold no values, others may hold anything."""
+    text = str(chunk.get("errorText"))
+    kind = getattr(errors, text.partition(":")[0], None)
+    # A bare `ModelError` quotes whatever a model has raised.
+    if isinstance(kind, type) and issubclass(kind, errors.ChatnbError) and kind is not errors.ModelError:
+        return text
+    log.error("a turn failed: %s", text)
+    return FAILED
 
 
 def named_event(name: str, data: object) -> bytes:

@@ -9,6 +9,7 @@ import asyncio
 import concurrent.futures
 import logging
 import sys
+import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -45,6 +46,7 @@ class SitePlace:
         self.store = open_store(agent._store)
         self.redact = self.redactor()
         self._owners: dict[str, str | None] = {}
+        self._used: dict[str, float] = {}
         self.dispatcher = Dispatcher(
             agent.catalog,
             replace(agent.environment, identity=None, tracer=self.composition.tracer),
@@ -126,7 +128,28 @@ class SitePlace:
             live = await asyncio.to_thread(self.agent._open, chat_id)
         if identity is not None:
             live._identity = identity
+        self._used[chat_id] = time.monotonic()
         return live
+
+    async def release_idle(self, seconds: float, is_watched: Callable[[str], bool]) -> None:
+        """Close the chats that nobody has asked for, watches or waits for: a notebook may have them now.
+
+        Args:
+            seconds: How long they were not asked for.
+            is_watched: Tells whether somebody reads a chat.
+        """
+        now = time.monotonic()
+        for chat_id, used in list(self._used.items()):
+            chat = self.composition.find(self.store, chat_id)
+            if chat is None:
+                self._forget(chat_id)
+            elif now - used > seconds and not is_watched(chat_id) and await self.on_runtime(_is_idle(chat)):
+                self._forget(chat_id)
+                await asyncio.to_thread(chat.close)
+
+    def _forget(self, chat_id: str) -> None:
+        self._used.pop(chat_id, None)
+        self._owners.pop(chat_id, None)
 
     def _open(self, chat_id: str, identity: Identity | None, create: bool) -> Chat | None:
         row = self.store.find_chat(chat_id) if self.store.exists() else None
@@ -147,6 +170,10 @@ class SitePlace:
         """
         if owner != (identity.id if identity is not None else None):
             raise ForbiddenError("This chat belongs to somebody else.")
+
+
+def _is_idle(chat: Chat) -> Callable[[], bool]:
+    return lambda: bool(chat._engine.is_stable() or chat._engine.is_parked())
 
 
 def _is_terminal() -> bool:
