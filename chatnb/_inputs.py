@@ -114,10 +114,7 @@ class ChatInputs:
         _origin: str = "chat",
     ) -> Submission:
         """Go on with the assistant message at the end, or accept an offered, interrupted turn."""
-        engine = self._engine
-        inherited = body if body is not None else engine.last_body
-        tools = [t.to_json() for t in checked_tools(client_tools)] or engine.last_client_tools
-        return self._submit("continue", {}, body=inherited, origin=_origin, wire_tools=tools)
+        return self._submit("continue", {}, body=body, client_tools=client_tools, origin=_origin)
 
     def save_messages(
         self, messages: Sequence[Any] | Callable[[list[UIMessage]], Any], *, _origin: str = "chat"
@@ -240,14 +237,13 @@ class ChatInputs:
         client_tools: Sequence[ClientTool] = (),
         origin: str = "chat",
         live: Any = None,
-        wire_tools: JsonValue = None,
     ) -> Submission:
         self._check_open()
         engine, runtime = self._engine, self._runtime
         if body is not None and not isinstance(body, Mapping):
             raise InputError("body is a dict of extra request fields")
         offered = checked_tools(client_tools) or self._default_client_tools
-        tools = wire_tools if wire_tools is not None else [t.to_json() for t in offered] or None
+        tools = [t.to_json() for t in offered] or None
         data = client_data if client_data is not None else self._client_data
         submission = Submission(runtime, self.id, engine.stop_submission)
         context = contextvars.copy_context()

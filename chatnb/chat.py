@@ -16,7 +16,7 @@ from ._changes import Observer
 from ._inputs import ChatInputs
 from ._json import JsonValue
 from ._notebook import Notebook
-from ._pending import PendingCalls
+from ._pending import PendingCalls, as_json
 from .actions import find_identity
 from .errors import ChatInUseError, InputError, MessageTooLargeError, NoActiveTurnError
 from .history import History
@@ -279,7 +279,7 @@ class Chat(ChatInputs):
             InputError: It is none of these.
         """
         self._check_open()
-        made = normalize_injected(messages)
+        made = as_json(normalize_injected(messages), "injected context")
         checkpoint = current_checkpoint(self.id)
         if checkpoint is not None and checkpoint.is_hook:
             checkpoint.injected.append(made)

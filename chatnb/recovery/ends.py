@@ -139,7 +139,7 @@ def _completion(engine: ChatEngine, row: TurnRow, run: HookRun) -> CompletionEve
     asked = before[-1:] if row.trigger == "submit-message" and before and before[-1].role == "user" else ()
     error = row.error if isinstance(row.error, dict) else None
     return CompletionEvent(
-        ui_messages=chain,
+        **engine.seen(chain),
         new_ui_messages=(*asked, *((response,) if response is not None else ())),
         response_message=response,
         raw_response_message=response,

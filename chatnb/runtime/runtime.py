@@ -305,8 +305,11 @@ def _into(future: concurrent.futures.Future[T], fn: Callable[..., T], args: tupl
 def _fail(future: asyncio.Future[Any], error: BaseException) -> None:
     if not future.done():
         # A future refuses StopIteration, and the loop re-raises the others of this kind.
-        is_plain = isinstance(error, Exception) and not isinstance(error, StopIteration)
-        future.set_exception(error if is_plain else RuntimeError(f"{type(error).__name__} in a worker"))
+        if not isinstance(error, Exception) or isinstance(error, StopIteration):
+            wrapped = RuntimeError(f"{type(error).__name__} in a worker")
+            wrapped.__cause__ = error
+            error = wrapped
+        future.set_exception(error)
 
 
 def _succeed(future: asyncio.Future[T], value: T) -> None:

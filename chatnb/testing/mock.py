@@ -162,7 +162,12 @@ class MockChat:
         self.chat._bind(self.agent, None)
         self.chat._default_client_tools = tuple(self.client_tools)
         self.chat._engine.hook_listeners.append(lambda name, event: self.hooks.append((name, event)))
+        self.chat._engine.request_listeners.append(self._note_request)
         self.chat._engine.subscribe(self._note)
+
+    def _note_request(self, model: Any, request: ModelRequest) -> None:
+        if not isinstance(model, WatchedModel):  # one that `stream_text(model=...)` was given
+            self.requests.append(request)
 
     def _note(self, update: Update) -> None:
         self.updates.append(update)

@@ -241,17 +241,17 @@ async def _call_starting_hooks(run: TurnRun) -> None:
         await engine.fire(
             run,
             "on_chat_start",
-            lambda: ChatStartEvent(ui_messages=engine.tree.messages, send_part=run.write_part, **engine.common(run)),
+            lambda: ChatStartEvent(send_part=run.write_part, **engine.seen(engine.tree.messages), **engine.common(run)),
         )
         run.raise_if_stopped()
     await engine.fire(
         run,
         "on_turn_start",
         lambda: TurnStartEvent(
-            ui_messages=engine.tree.messages,
             previous_turn_usage=engine.previous_usage,
             total_usage=engine.total_usage,
             send_part=run.write_part,
+            **engine.seen(engine.tree.messages),
             **engine.common(run),
         ),
     )

@@ -15,6 +15,7 @@ from ..history import TreeEdit, has_something_to_answer
 from ..messages import UIMessage
 from ..store.port import WriteTx
 from ..store.records import InjectedRow
+from .beginning import settle_list
 from .events import ActionEvent
 from .failure import StageError
 from .history_backend import unknown_message
@@ -129,12 +130,10 @@ async def _apply(run: ActionRun, kind: str, payload: dict[str, Any]) -> Edit:
 def _parse(run: ActionRun, kind: str, payload: dict[str, Any]) -> Any:
     if "on_action" not in run.definition.hooks:
         raise StageError("action", InputError(f"the agent has no on_action hook for its chat action {kind!r}"))
-    if run.input.live is not None:
-        return run.input.live
     if run.definition.parse_action is None:
         raise AssertionError("an agent with chat action types can parse them")
     try:
-        return run.definition.parse_action(payload)
+        return run.definition.parse_action(payload if run.input.live is None else run.input.live)
     except Exception as error:
         raise StageError("action", error) from error
 
@@ -144,7 +143,7 @@ async def _edit_own(run: ActionRun, action: Any) -> Edit:
     made: list[ActionEvent] = []
 
     def make_event() -> ActionEvent:
-        event = ActionEvent(action=action, ui_messages=engine.tree.messages, **engine.common(run))
+        event = ActionEvent(action=action, **engine.seen(engine.tree.messages), **engine.common(run))
         made.append(event)
         return event
 
@@ -217,7 +216,9 @@ def _has_something_to_answer(engine: ChatEngine, edit: TreeEdit | None) -> bool:
     if head is None:
         return False
     fresh = {node.node_id: message for node, message in edit.nodes} if edit is not None else {}
-    return has_something_to_answer([fresh.get(head) or engine.tree.message(head)])
+    last = fresh.get(head) or engine.tree.message(head)
+    # What is pending is settled first, as not executed: then that is what there is to answer.
+    return has_something_to_answer(settle_list([last])[0])
 
 
 # --- the built-in edits -----------------------------------------------------------------------------------------

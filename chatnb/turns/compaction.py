@@ -54,10 +54,23 @@ def overlays_of(engine: EngineServices) -> list[OverlayRow]:
     return overlays
 
 
-def compacted_view(engine: EngineServices, messages: Sequence[UIMessage]) -> list[dict[str, JsonValue]]:
-    """Return the model's view of a chain: the newest overlay that fits, then the rest."""
+def compacted_view(
+    engine: EngineServices,
+    messages: Sequence[UIMessage],
+    chain: Sequence[str] | None = None,
+    overlays: Sequence[OverlayRow] | None = None,
+) -> list[dict[str, JsonValue]]:
+    """Return the model's view of a chain: the newest overlay that fits, then the rest.
+
+    Args:
+        engine: The chat.
+        messages: The chain.
+        chain: Its nodes; default: those of now. The last message may have none yet.
+        overlays: The compactions; default: those of now.
+    """
     convert = engine.definition.convert_data
-    nodes = [engine.tree.node(node_id) for node_id in engine.tree.chain]
+    chain = engine.tree.chain if chain is None else chain
+    nodes = [engine.tree.node(node_id) for node_id in chain]
     has_actions = len(engine.definition.catalog) > 0
     notes = note_places(nodes, engine.kernel_id)[0] if has_actions else frozenset()
 
@@ -67,8 +80,8 @@ def compacted_view(engine: EngineServices, messages: Sequence[UIMessage]) -> lis
             said += [ui_note(), message] if place in notes else [message]
         return with_child_texts(without_unfinished(to_model_messages(said, convert_data=convert)))
 
-    overlays = overlays_of(engine)
-    places = {node: i for i, node in enumerate(engine.tree.chain)} if overlays else {}
+    overlays = overlays_of(engine) if overlays is None else overlays
+    places = {node: i for i, node in enumerate(chain)} if overlays else {}
     for overlay in reversed(overlays):
         index = places.get(overlay.node_id)
         if index is None or index >= len(messages):

@@ -8,9 +8,10 @@ from typing import Any
 
 from .._json import JsonValue
 from ..errors import InputError
-from ..messages import UIMessage
+from ..messages import UIMessage, to_model_messages
 
 ROLES = ("system", "user")
+MODEL_ROLES = ("user", "assistant", "tool")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class Placed:
 
 
 def normalize_injected(messages: Any) -> list[JsonValue]:
-    """Return injected messages as a list of `{role, content}`.
+    """Return injected messages as a list of `{role, content}`, the content text or the items of a model message.
 
     Args:
         messages: Text, a `(role, content)` pair or a message, or a list of these.
@@ -37,24 +38,33 @@ def normalize_injected(messages: Any) -> list[JsonValue]:
         items = list(messages)
     except TypeError:
         raise InputError(_expected(messages)) from None
-    return [_one(item) for item in items]
+    return [message for item in items for message in _one(item)]
 
 
 def _is_pair(value: Any) -> bool:
-    return isinstance(value, tuple) and len(value) == 2 and value[0] in ROLES and isinstance(value[1], str)
+    return isinstance(value, tuple) and len(value) == 2 and all(isinstance(one, str) for one in value)
 
 
-def _one(item: Any) -> JsonValue:
+def _one(item: Any) -> list[JsonValue]:
+    """Return one item as model messages; text stays text."""
     if isinstance(item, str):
-        return {"role": "user", "content": item}
-    if _is_pair(item):
-        return {"role": item[0], "content": item[1]}
+        return [{"role": "user", "content": item}]
+    if isinstance(item, list):
+        item = tuple(item)  # a pair that was JSON
+    if _is_pair(item) and item[0] in ROLES:
+        return [{"role": item[0], "content": item[1]}]
     if isinstance(item, Mapping) and "parts" in item:
         item = UIMessage.from_wire(dict(item) if "id" in item else {**item, "id": "injected"})
-    if isinstance(item, UIMessage) and item.role in ROLES:
-        return {"role": item.role, "content": item.text}
-    if isinstance(item, Mapping) and item.get("role") in ROLES and isinstance(item.get("content"), str):
-        return {"role": item["role"], "content": item["content"]}
+    if isinstance(item, UIMessage):
+        if all(part.type == "text" for part in item.parts) and item.role in ROLES:
+            return [{"role": item.role, "content": item.text}]
+        return [*to_model_messages([item])]
+    if isinstance(item, Mapping):
+        role, content = item.get("role"), item.get("content")
+        if role in ROLES and isinstance(content, str):
+            return [{"role": role, "content": content}]
+        if role in MODEL_ROLES and isinstance(content, list) and all(isinstance(one, Mapping) for one in content):
+            return [dict(item)]
     raise InputError(_expected(item))
 
 

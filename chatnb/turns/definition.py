@@ -26,7 +26,7 @@ class Definition:
     Attributes:
         hooks: By name; the same mapping the agent's decorators write to.
         parse_client_data: Parses client data by the agent's schema, or returns it as given.
-        parse_action: Turns a payload into the app's chat action; None: the type is not the app's. Raises on bad data.
+        parse_action: Turns a payload or a model into the app's chat action, or raises; None: there are none.
         action_types: The types of the app's own chat actions.
         make_site: Makes the agent site for one turn.
         offer: Which of the agent's actions a model is offered here.
@@ -48,7 +48,7 @@ class Definition:
     approval_ttl: float | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     parse_client_data: Callable[[Any], Any] = lambda value: value
-    parse_action: Callable[[Mapping[str, Any]], Any] | None = None
+    parse_action: Callable[[Any], Any] | None = None
     action_types: frozenset[str] = frozenset()
     make_site: Callable[[Any], CallSite] | None = None
     convert_data: Callable[[Any], Any] | None = None

@@ -171,7 +171,7 @@ def completion(run: TurnRun, verdict: Verdict, *, stream_open: bool) -> dict[str
     usage = sum_usage(run.step_usages)
     total = engine.total_usage if not stream_open else engine.total_usage + usage
     return {
-        "ui_messages": tuple(engine.read_chain()),
+        **engine.seen(engine.read_chain()),
         "new_ui_messages": (*run.new_user_messages, *((response,) if response is not None else ())),
         "response_message": response,
         "raw_response_message": raw,

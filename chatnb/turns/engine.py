@@ -174,6 +174,8 @@ class ChatEngine(EngineRecovery):
             return await run_chat_action(self, input_)
         if kind == "save":
             return await self._run_save(input_)
+        if kind == "continue":
+            self.inherit(input_)
         if kind == "continue" and self.offer is not None:
             return await self._accept(input_, self.offer)
         if kind in ("continue", "continuation"):

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from .._json import JsonValue
 from ..errors import InputError
 from ..history import TreeEdit
 from ..messages import UIMessage
-from ..models import Usage
+from ..models import ModelRequest, Usage
 from ..store.port import WriteTx
 from ..store.records import InjectedRow, InputKind, InputRow
 from .beginning import as_messages, settle_list
-from .compaction import compact_between_turns, compacted_view
+from .compaction import compact_between_turns, compacted_view, overlays_of
 from .ending import Verdict
 from .engine_base import EngineBase, log
 from .events import BootEvent, HookEvent, HydrateEvent
@@ -41,6 +43,7 @@ class EngineServices(EngineBase):
         self.overlays: Any = None
         self._settled: tuple[UIMessage, ...] = ()
         self._warned_about_hydrate = False
+        self._former: tuple[Any, ...] = (None, None, None, None)
 
     def stop_submission(self, submission: Submission) -> None:
         """Stop one input (`submission.stop()`), from any thread."""
@@ -75,6 +78,16 @@ class EngineServices(EngineBase):
         waiting = submissions or [Submission(self.runtime, self.chat_id, self.stop_submission)]
         return Input(row, waiting, origin=origin, client_data=self.last_client_data)
 
+    def inherit(self, input_: Input) -> None:
+        """Give a continuation that was asked for what the turn it continues had and it does not bring itself."""
+        row = input_.row
+        body = row.body if row.body is not None else self.last_body
+        tools = row.client_tools if row.client_tools is not None else self.last_client_tools
+        data = row.client_data
+        if input_.client_data is None:
+            input_.client_data, data = self.last_client_data, self.last_client_data_row
+        input_.row = replace(row, body=body, client_tools=tools, client_data=data)
+
     def queue_continuation(self, continuation: Input, *, kick: bool = True) -> None:
         """Put a stored continuation in line."""
         for submission in continuation.submissions:
@@ -108,6 +121,11 @@ class EngineServices(EngineBase):
         """Tell who watches hooks (tests) that one is called."""
         for listener in self.hook_listeners:
             listener(name, event)
+
+    def note_request(self, model: Any, request: ModelRequest) -> None:
+        """Tell who watches requests (tests) what a step asks of a model."""
+        for listener in self.request_listeners:
+            listener(model, request)
 
     async def fire(self, run: Any, name: Any, make_event: Any, *, apply: bool = True) -> Any:
         """Call a hook if there is one; apply its edits and injections when it returns.
@@ -246,6 +264,10 @@ class EngineServices(EngineBase):
 
     def keep_refused(self, run: TurnRun, incoming: Sequence[UIMessage]) -> None:
         """Store refused messages as nodes; the head stays before them."""
+        # What waits on the chain goes on with what its own turn had.
+        self.last_body, self.last_client_tools, self.last_client_data, self.last_client_data_row = self._former
+        with self.write() as tx:
+            tx.set_chat(body=self.last_body, client_tools=self.last_client_tools)
         for message in incoming:
             edit = self.tree.plan_branch(self.tree.head, message, lambda: self.new_id("node"))
             with self.write() as tx:
@@ -255,6 +277,15 @@ class EngineServices(EngineBase):
     def model_view(self, messages: Sequence[UIMessage]) -> list[dict[str, JsonValue]]:
         """Return the model's view of a chain: repaired, compacted, converted."""
         return compacted_view(self, messages)
+
+    def seen(self, messages: Sequence[UIMessage]) -> dict[str, Any]:
+        """Return the fields of an event that shows a chain: as it is now, whenever the view of it is made."""
+        chain, overlays = self.tree.chain, tuple(overlays_of(self))
+        if overlays and self.turn is not None and self.turn.final is not None:
+            # The turn's end is not in the tree yet, and a hook may have edited it.
+            same = (self.tree.node(n).message_id == m.id for n, m in zip(chain, messages, strict=False))
+            chain = tuple(n for n, _ in zip(chain, takewhile(bool, same), strict=False))
+        return {"ui_messages": tuple(messages), "make_view": lambda: compacted_view(self, messages, chain, overlays)}
 
     def note_sign_of_life(self) -> None:
         """The model gave a sign of life."""
@@ -269,8 +300,10 @@ class EngineServices(EngineBase):
 
     def turn_begins(self, run: TurnRun) -> None:
         """A turn has its row: the views see it submitted."""
-        self.last_body, self.last_client_tools = run.input.row.body, run.input.row.client_tools
-        self.last_client_data, self.last_client_data_row = run.input.client_data, run.input.row.client_data
+        row = run.input.row
+        self._former = (self.last_body, self.last_client_tools, self.last_client_data, self.last_client_data_row)
+        self.last_body, self.last_client_tools = row.body, row.client_tools
+        self.last_client_data, self.last_client_data_row = run.input.client_data, row.client_data
         self.calls.clear()
         self.partial = None
         self.set_state(

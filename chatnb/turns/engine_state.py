@@ -15,7 +15,7 @@ from ..actions.ports import GrantRow
 from ..history import History, Node, Tree
 from ..history.repair import normalise_message
 from ..messages import UIMessage, as_message, is_tool_part
-from ..models import Usage
+from ..models import ModelRequest, Usage
 from ..store.port import OpenedChat, Store
 from ..store.records import InjectedRow
 from .admission import Queue
@@ -105,6 +105,7 @@ class EngineState:
         self.partial: UIMessage | None = None
         """What an interrupted turn has made, until it is stored or goes on."""
         self.hook_listeners: list[Callable[[str, Any], None]] = []
+        self.request_listeners: list[Callable[[Any, ModelRequest], None]] = []
         self._listeners: list[Callable[[Update], None]] = []
         self._waiters: list[asyncio.Future[None]] = []
         self._branches: tuple[int, Mapping[str, tuple[int, int]]] = (-1, {})
@@ -114,10 +115,12 @@ class EngineState:
 
     def _read_last_turn(self) -> None:
         """Take over what a continuation and the next turn inherit of the last one."""
-        last = self.store.load_turns(self.chat_id)[-1:]
-        if last:
-            self.previous_usage = usage_from_json(last[0].usage)
-            self.last_client_data = self.last_client_data_row = last[0].client_data
+        rows = self.store.load_turns(self.chat_id)
+        if rows:
+            self.previous_usage = usage_from_json(rows[-1].usage)
+        answered = [row for row in rows if (row.error or {}).get("stage") != "on_validate_messages"]
+        if answered:
+            self.last_client_data = self.last_client_data_row = answered[-1].client_data
 
     def reload_grants(self) -> None:
         """Read the grants that may still be decided or used."""

@@ -84,11 +84,12 @@ class ChainEvent(HookEvent):
 
     ui_messages: tuple[UIMessage, ...]
     send_part: Callable[[Mapping[str, JsonValue]], None] | None = field(default=None, repr=False)
+    make_view: Callable[[], list[dict[str, JsonValue]]] = field(repr=False)
 
     @cached_property
     def messages(self) -> tuple[dict[str, JsonValue], ...]:
-        """The chain as model messages."""
-        return tuple(to_model_messages(self.ui_messages))
+        """The chain as a model sees it, a summary in the place of what was compacted. Made when it is first read."""
+        return tuple(self.make_view())
 
     def write(self, part: Mapping[str, JsonValue]) -> None:
         """Send a data part: `{"type": "data-NAME", "id"?, "data", "transient"?}`.

@@ -91,6 +91,7 @@ class Steps:
             made += 1
             request = self._request()
             run.requests.append(request)
+            run.engine.note_request(self._model, request)
             run.step_usages.append(None)
             if not run.live.is_step_open:
                 yield {"type": "start-step"}

@@ -120,9 +120,9 @@ def injected_messages(rows: Sequence[JsonValue]) -> list[dict[str, JsonValue]]:
     view: list[dict[str, JsonValue]] = []
     for messages in rows:
         for message in messages:
-            role, text = message["role"], message["content"]
-            if role == "system":
-                view.append({"role": "system", "content": text})
+            role, content = message["role"], message["content"]
+            if role == "system" or not isinstance(content, str):
+                view.append(dict(message))
             else:
-                view.append({"role": "user", "content": [{"type": "text", "text": text}]})
+                view.append({"role": role, "content": [{"type": "text", "text": content}]})
     return view

@@ -237,6 +237,28 @@ class TestOwn:
             assert "retry" in unknown.error.message
             assert (await mock.chat.send("u1")).status == "completed"
 
+    async def test_models(self) -> None:
+        """A model of the schema reaches the handler as it is; another class of that type is validated."""
+
+        class Other(BaseModel):
+            type: Literal["trim"] = "trim"
+            amount: int = 1
+
+        seen: list[Any] = []
+        agent = answers(chat_actions=Actions)
+        agent.on_action(lambda event: seen.append(event.action))
+        async with mock_chat(agent) as mock:
+            given = Trim(type="trim", count=2)
+            assert (await mock.chat.act(given)).status == "applied"
+            assert seen == [given]
+            assert seen[0] is given
+            outcome = await mock.chat.act(Other())
+            assert outcome.status == "error"
+            assert outcome.error is not None
+            assert outcome.error.stage == "action"
+            assert "count" in outcome.error.message
+            assert len(seen) == 1
+
     async def test_nothing_to_answer(self) -> None:
         """C10: `event.turn()` on an empty chain or one that ends in an answer: `error`; the edit stays; no turn."""
         agent = answers(chat_actions=Actions)

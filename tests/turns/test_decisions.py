@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from pydantic import BaseModel
 
 from chatnb import Agent, ClientTool, action
 from chatnb.errors import PendingError
@@ -144,6 +145,49 @@ class TestContinuation:
                 mock.chat.add_tool_output("c9", 1)
 
 
+class TestInherited:
+    """A continuation has the body, client tools and client data of the turn that it continues."""
+
+    async def test_a_refused_message_between(self) -> None:
+        """A message that was refused changes nothing of them, not after a restart either."""
+        seen: list[Any] = []
+        agent_ = agent(ONE, Reply(calls=[("locate", {}, "c2")]))
+
+        @agent_.on_validate_messages
+        def validate(event: Any) -> None:
+            if event.messages[-1].text == "bad":
+                raise ValueError("no")
+
+        agent_.on_turn_start(lambda e: seen.append((e.trigger, e.body, e.client_data)))
+        async with mock_chat(agent_) as mock:
+            await mock.chat.send("pay", body={"x": 1}, client_data="A", client_tools=[LOCATE])
+            assert (await mock.chat.send("bad", body={"x": 2}, client_data="B")).status == "error"
+            assert (await mock.chat.approve()).status == "awaiting"
+            assert seen[-1] == ("continuation", {"x": 1}, "A")
+            assert (await mock.chat.send("bad", body={"x": 3}, client_data="C")).status == "error"
+            assert [p.kind for p in mock.chat.pending] == ["client-tool"]
+            await mock.restart()
+            assert (await mock.chat.add_tool_output("c2", "here")).status == "completed"
+            assert seen[-1] == ("continuation", {"x": 1}, "A")
+
+    async def test_asked_for_early(self) -> None:
+        """`continue_last_turn()` inherits when its slot starts: of the turn that is the last one then."""
+        seen: list[Any] = []
+        agent_ = agent(Reply("one", delay=1.0))
+        agent_.on_turn_start(lambda e: seen.append((e.trigger, e.body, e.client_data)))
+        async with mock_chat(agent_) as mock:
+            mock.chat.send("1", body={"x": 1}, client_data="A")
+            await mock.clock.advance(0)
+            mock.chat.send("2", body={"x": 2}, client_data="B")
+            last = mock.chat.continue_last_turn()
+            own = mock.chat.continue_last_turn(body={})
+            await mock.clock.advance(2)
+            await last
+            assert seen[-1] == ("continuation", {"x": 2}, "B") or seen[-2] == ("continuation", {"x": 2}, "B")
+            await own
+            assert seen[-1] == ("continuation", {}, "B")
+
+
 class TestFirstWins:
     """A decided or settled call is not decided again."""
 
@@ -244,3 +288,23 @@ class TestStable:
             assert not whole.done()
             await mock.chat.clear()
             assert await whole is True
+
+
+class TestAnsweredInstead:
+    """A chat action asks for an answer while a call waits."""
+
+    async def test_event_turn(self) -> None:
+        """`event.turn()` with a call pending at the end: it is settled as not executed, and that is answered."""
+
+        class Go(BaseModel):
+            type: Literal["go"]
+
+        agent_ = agent(ONE, chat_actions=Go)
+        agent_.on_action(lambda event: event.turn())
+        async with mock_chat(agent_) as mock:
+            await mock.chat.send("pay")
+            outcome = await mock.chat.act({"type": "go"})
+            assert (outcome.status, outcome.text) == ("completed", "done")
+            assert states(mock) == {"c1": "output-error"}
+            assert ran == []
+            assert (await mock.chat.act({"type": "go"})).status == "error"

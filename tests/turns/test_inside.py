@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from chatnb import Agent, action
-from chatnb.errors import ChatBusyError, MessageValidationError
+from chatnb.errors import ChatBusyError, InputError, MessageValidationError
 from chatnb.models import Reply, ScriptedModel, Usage
 from chatnb.testing import StrictModel, mock_chat
 
@@ -97,6 +97,37 @@ class TestInject:
             mock.chat.inject("dropped")
             await mock.chat.clear()
             await mock.restart()
+            await mock.chat.send("hi")
+            assert last_texts(mock) == ["hi"]
+
+
+class TestInjectForms:
+    """What `inject` takes: text, pairs, messages."""
+
+    async def test_all_of_them(self) -> None:
+        """Each becomes a model message, its files and calls too, in the order given."""
+        wire = {"id": "x", "role": "user", "parts": [{"type": "text", "text": "e"}]}
+        file = {"type": "file", "mediaType": "text/plain", "url": "data:text/plain;base64,aGk="}
+        async with mock_chat(answers()) as mock:
+            mock.chat.inject("a")
+            mock.chat.inject(("user", "b"))
+            mock.chat.inject([("user", "c"), ["user", "d"]])
+            mock.chat.inject(wire)
+            mock.chat.inject({"role": "user", "parts": [{"type": "text", "text": "f"}, file]})
+            mock.chat.inject([{"role": "user", "content": "g"}])
+            mock.chat.inject({"role": "user", "content": [{"type": "text", "text": "h"}]})
+            await mock.chat.send("hi")
+            assert last_texts(mock) == ["hi", "a", "b", "c", "d", "e", "f", "g", "h"]
+            assert any(item["type"] == "file" for item in mock.requests[-1].messages[-3]["content"])
+
+    @pytest.mark.parametrize(
+        "bad", [5, None, ("robot", "x"), [("user", 5)], {"role": "user", "content": [{"x": object()}]}]
+    )
+    async def test_nothing_else(self, bad: Any) -> None:
+        """All else is an `InputError` at the call, and nothing is stored."""
+        async with mock_chat(answers()) as mock:
+            with pytest.raises(InputError):
+                mock.chat.inject(bad)
             await mock.chat.send("hi")
             assert last_texts(mock) == ["hi"]
 

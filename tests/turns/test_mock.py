@@ -93,3 +93,12 @@ class TestMock:
             t.clock.advance(2.0)
             assert t.clock.monotonic() == 2.0
             assert (await sent).status == "completed"
+
+    async def test_requests_of_another_model(self) -> None:
+        """`requests` has those of a model that `stream_text` is given as well."""
+        agent = Agent(ScriptedModel(["never"]))
+        other = ScriptedModel(["other"])
+        agent.run(lambda turn: turn.stream_text(model=other, temperature=0.5))
+        async with mock_chat(agent) as t:
+            assert (await t.chat.send("hi")).text == "other"
+            assert [request.settings for request in t.requests] == [{"temperature": 0.5}]

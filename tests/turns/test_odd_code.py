@@ -11,6 +11,7 @@ import pytest
 from chatnb import Agent, StepEnd, Usage
 from chatnb.messages import validate_messages
 from chatnb.models import ModelRequest, Reply, ScriptedModel
+from chatnb.store import memory_store
 from chatnb.testing import mock_chat
 
 TEXT = [
@@ -162,3 +163,55 @@ class TestHook:
             assert outcome.error is not None
             assert outcome.error.stage == "instructions"
             assert [m.role for m in mock.chat.messages] == ["user"]
+
+
+class SpeechlessError(Exception):
+    """It fails to say what it is."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class TestHowItIsTold:
+    """`TurnError.message` is "TypeName: first line", whatever was raised."""
+
+    @pytest.mark.parametrize("is_async", [False, True])
+    async def test_stop_iteration(self, is_async: bool) -> None:
+        """A stray `next()` is told by its own name, not by that of what Python makes of it in a coroutine."""
+        agent = Agent(ScriptedModel(["one", "two"]))
+
+        def plain(event: Any) -> None:
+            raise StopIteration("empty")
+
+        async def waiting(event: Any) -> None:
+            raise StopIteration("empty")
+
+        agent.on_turn_start(waiting if is_async else plain)
+        async with mock_chat(agent) as mock:
+            error = (await mock.chat.send("hi")).error
+            assert error is not None
+            assert (error.stage, error.message) == ("on_turn_start", "StopIteration: empty")
+            assert isinstance(error.cause, StopIteration)
+
+    def test_stop_iteration_in_the_worker(self) -> None:
+        """So it is on a chat's worker thread, where a future can't hold it."""
+        agent = Agent(ScriptedModel(["one"]), store=memory_store())
+        agent.on_turn_start(lambda event: next(iter([])))
+        error = agent.chat("worker").send("hi").result(10).error
+        assert error is not None
+        assert (error.stage, error.message) == ("on_turn_start", "StopIteration")
+
+    async def test_no_text(self) -> None:
+        """An exception whose text can't be made has its stage and its name."""
+        agent = Agent(ScriptedModel(["one", "two"]))
+
+        @agent.on_turn_start
+        def start(event: Any) -> None:
+            if event.turn_number == 0:
+                raise SpeechlessError
+
+        async with mock_chat(agent) as mock:
+            error = (await mock.chat.send("hi")).error
+            assert error is not None
+            assert (error.stage, error.message) == ("on_turn_start", "SpeechlessError")
+            assert (await mock.chat.send("again")).status == "completed"

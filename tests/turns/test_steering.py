@@ -178,6 +178,25 @@ class TestCompaction:
             await mock.chat.send("four")
             assert mock.requests[5].messages[0]["content"][0]["text"] == "SUMMARY 1"
 
+    async def test_events_show_it(self) -> None:
+        """`messages` of an event is the model view: the summary first; `ui_messages` is the chain."""
+        agent = Agent(
+            ScriptedModel([Reply("a", usage=Usage(3, 2)), Reply("b", usage=Usage(3, 2))]),
+            compaction=Compaction(lambda e: e.turn_number == 0, lambda e: "SUM"),
+        )
+        async with mock_chat(agent) as mock:
+            seen: list[Any] = []
+            agent.on_turn_start(seen.append)
+            agent.on_turn_complete(seen.append)
+            await mock.chat.send("one")
+            await mock.chat.send("two")
+            await mock.chat.send("three")
+            _, first, start, complete, *_ = seen
+            assert [m["content"][0]["text"] for m in first.messages] == ["SUM"]
+            assert [m["content"][0]["text"] for m in start.messages] == ["SUM", "two"]
+            assert [m["content"][0]["text"] for m in complete.messages] == ["SUM", "two", "b"]
+            assert [m.text for m in complete.ui_messages] == ["one", "a", "two", "b"]
+
     async def test_by_the_model(self) -> None:
         """The default summary is the model's; its usage counts; a failure is `chat.error` and no more."""
         agent = self.agent(
