@@ -110,6 +110,7 @@ export class Sending {
   }
 
   private expect(isExpecting: boolean): void {
+    if (this.app.ui.isExpecting === isExpecting) return;
     this.app.ui.isExpecting = isExpecting;
     this.app.store.mark("ui");
   }

@@ -102,8 +102,7 @@ export class Store {
         return true;
       case "drop":
         for (const id of op.ids) this.entries.delete(id);
-        this.order = this.order.filter((id) => this.entries.has(id));
-        this.mark("list");
+        this.setOrder(this.order.filter((id) => this.entries.has(id)));
         return true;
       case "state":
         this.setState(op.state);
@@ -259,7 +258,15 @@ export class Store {
       return;
     }
     rest.splice(at, 0, id);
-    this.order = rest;
+    this.setOrder(rest);
+  }
+
+  /** What is last draws itself otherwise than what no longer is. */
+  private setOrder(order: string[]): void {
+    const before = this.order.at(-1);
+    const last = order.at(-1);
+    this.order = order;
+    if (before !== last) for (const id of [before, last]) if (id) this.touch(id);
     this.mark("list");
   }
 

@@ -18,6 +18,7 @@ export function Log(): VNode {
   const box = useRef<HTMLDivElement>(null);
   const content = useRef<HTMLDivElement>(null);
   const [scroll] = useState(() => new Scroll());
+  const [drawn] = useState(() => new Map<string, VNode>());
   const [unseen, setUnseen] = useState(0);
   const [isAway, setAway] = useState(false);
   const earlier = useCommand();
@@ -71,11 +72,19 @@ export function Log(): VNode {
             </button>
           )}
           {isEmpty && <Empty />}
-          {store.order.map((id) => (
-            <Boundary key={id}>
-              <Message id={id} />
-            </Boundary>
-          ))}
+          {store.order.map((id) => {
+            // The same node again is not compared again: a message draws itself when it changes.
+            let node = drawn.get(id);
+            if (!node) {
+              node = (
+                <Boundary key={id}>
+                  <Message id={id} />
+                </Boundary>
+              );
+              drawn.set(id, node);
+            }
+            return node;
+          })}
           {direct.map((call) => (
             <CallCard key={call.toolCallId} part={call.part as Part} outputs={[]} isRunning={call.phase !== "done"} />
           ))}
