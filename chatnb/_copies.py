@@ -17,7 +17,7 @@ from .errors import ActionError, ChatExistsError, ExportError, UnknownMessageErr
 from .export import FORMATS, ChatRecord, export_chat, parse_json
 from .export.redaction import credentials_of, make_redact
 from .history import settle_open_calls
-from .messages import as_message, is_tool_part
+from .messages import UIMessage, as_message, is_tool_part
 from .store import Owner, open_store
 from .turns.usage import usage_from_json, usage_to_json
 
@@ -77,6 +77,12 @@ def write_atomically(path: Path, text: str) -> None:
         raise
 
 
+def settled_chain(chat: Chat) -> list[UIMessage]:
+    """Return a chat's conversation for a copy: without a running turn, and with no call that waits."""
+    chain = chat._runtime.call(lambda: chat._engine.tree.messages)
+    return [settle_open_calls(message, FORKED) for message in chain]
+
+
 def fork(chat: Chat, message_id: str | None, id: str | None) -> Chat:
     """Make an independent chat with the chain up to a message.
 
@@ -85,15 +91,14 @@ def fork(chat: Chat, message_id: str | None, id: str | None) -> Chat:
         ChatExistsError: The id is taken.
     """
     engine, composition = chat._engine, chat._composition
-    chain = list(chat._runtime.call(lambda: engine.tree.messages))
+    chain = settled_chain(chat)
     if message_id is not None:
         index = next((i for i, m in enumerate(chain) if m.id == message_id), None)
         if index is None:
             raise UnknownMessageError(f"this chat has no message {message_id!r} on its chain")
         chain = chain[: index + 1]
     made = new_chat(composition, chat.agent, engine.store, id, kept=chat.objects.fork())
-    settled = [settle_open_calls(m, FORKED) for m in chain]
-    copies = [as_message({**m.to_wire(), "id": engine.new_id("msg")}) for m in settled]
+    copies = [as_message({**m.to_wire(), "id": engine.new_id("msg")}) for m in chain]
     chat._runtime.call(made._engine.apply_list, copies)
     return made
 

@@ -186,12 +186,11 @@ def compare(
     base = agent or (chat.agent if chat is not None else Agent("offline", name="compare"))
     composition = base.composition()
     runtime = composition.runtime
-    history = list(chat.messages) if chat is not None else []
     store = memory_store()
     runs: list[Run] = []
     for model in models:
         for number in range(1, repeat + 1):
-            runs.append(_begin(base, composition, store, model, number, history, f"run-{len(runs) + 1}"))
+            runs.append(_begin(base, composition, store, model, number, chat, f"run-{len(runs) + 1}"))
     comparison = Comparison(runtime, base, runs)
     for run in runs:
         if run.chat is not None:
@@ -202,7 +201,7 @@ def compare(
 
 
 def _begin(
-    base: Agent, composition: Composition, store: Any, model: Model | str, number: int, history: list[Any], id: str
+    base: Agent, composition: Composition, store: Any, model: Model | str, number: int, chat: Chat | None, id: str
 ) -> Run:
     name = model if isinstance(model, str) else model.name
     try:
@@ -211,8 +210,9 @@ def _begin(
     except ChatnbError as error:
         return Run(name, number, failure=f"{type(error).__name__}: {error}")
     tested.catalog = Catalog(a for a in base.actions if a.read_only is True and a.needs_approval is False)
-    made = _copies.new_chat(composition, tested, store, id)
-    composition.runtime.call(made._engine.apply_list, history)
+    made = _copies.new_chat(composition, tested, store, id, kept=chat.objects.fork() if chat is not None else None)
+    if chat is not None:
+        composition.runtime.call(made._engine.apply_list, _copies.settled_chain(chat))
     return Run(tested.model.name, number, chat=made)
 
 

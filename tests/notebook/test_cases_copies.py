@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pandas as pd
 import pytest
 
 from chatnb import Agent, Usage, action, compare
-from chatnb.errors import ChatExistsError, ExportError, ExportFormatError, UnknownMessageError
+from chatnb.errors import ChatExistsError, ExportError, ExportFormatError, MissingExtraError, UnknownMessageError
 from chatnb.kernel.actions import notebook_actions
 from chatnb.models import OfflineModel, Reply, ScriptedModel
 
@@ -71,6 +72,23 @@ class TestCompare:
         assert sorted(r["text"] for r in rows) == ["1a", "1b", "2a", "2b"]
         assert {tuple(a.name for a in r.actions) for r in one.requests} == {("look",)}
         assert "first" in str(one.requests[0].messages)
+
+    async def test_a_chat_that_waits(self) -> None:
+        """Section 9: each run is a fork: a call that waits there is none here, and stays pending where it is."""
+        chat = Agent(ScriptedModel([Reply(calls=[("refund", {"order": "7"})])]), actions=[refund]).chat()
+        await chat.send("refund")
+        model = ScriptedModel(["compared"])
+        assert list((await compare("hi", models=[model], chat=chat)).text) == ["compared"]
+        assert "Not executed: the chat was forked." in str(model.requests[0].messages)
+        assert len(chat.pending) == 1
+
+    async def test_without_pandas(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Section 9: without pandas `await` gives the rows, and `to_frame()` names the command."""
+        monkeypatch.setitem(sys.modules, "pandas", None)
+        rows = await compare("hi", models=[ScriptedModel(["one"])])
+        assert [row["text"] for row in rows] == ["one"]
+        with pytest.raises(MissingExtraError, match="pip install"):
+            Agent("offline").chat().usage.to_frame()
 
     async def test_keep_and_stop(self) -> None:
         """Section 9: `keep(i)` returns that column as a stored chat; stop ends all."""

@@ -116,7 +116,7 @@ class TestParameters:
             "chat = Agent(model, actions=[takes]).chat('unions')\nawait chat.send('go')"
         )
         assert kernel.value("[c['output'] for c in told(chat)]") == ["Engine", "DataFrame", "NoneType", "NoneType"]
-        assert kernel.value("sorted(v['name'] for v in model.requests[0].variables)")[:1] == ["engine"]
+        assert {"engine", "table"} <= set(kernel.value("[v['name'] for v in model.requests[0].variables]"))
         assert kernel.value("takes(engine)") == "Engine"
 
     def test_a_result_by_name(self, kernel: Kernel) -> None:
