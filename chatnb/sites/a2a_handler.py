@@ -7,7 +7,7 @@ import base64
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any
 
-from a2a.helpers.proto_helpers import new_text_part
+from a2a.helpers.proto_helpers import get_data_parts, new_text_part
 from a2a.server.context import ServerCallContext
 from a2a.server.request_handlers.request_handler import RequestHandler
 from a2a.types.a2a_pb2 import (
@@ -28,7 +28,6 @@ from a2a.utils.errors import (
     TaskNotFoundError,
     UnsupportedOperationError,
 )
-from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]
 
 from .._json import JsonValue, dumps
 from ..actions import Identity
@@ -266,7 +265,7 @@ def _part(given: Any) -> dict[str, JsonValue] | None:
     if kind == "text":
         return {"type": "text", "text": given.text}
     if kind == "data":
-        return {"type": "text", "text": dumps(MessageToDict(given.data))}
+        return {"type": "text", "text": dumps(get_data_parts([given])[0])}
     if kind == "raw":
         url = f"data:{media};base64,{base64.b64encode(given.raw).decode()}"
         return {"type": "file", "mediaType": media, "url": url, **_named(given)}
