@@ -134,9 +134,7 @@ class Attempt:
             if parameter.variable is None or name is None:
                 continue
             # A name that a person's edit brought in was not asked about: it means what it means now.
-            if self._grant is not None and (
-                meant is None or (name in meant and meant[name] != resolve.remember(name))
-            ):
+            if self._grant is not None and (meant is None or (name in meant and meant[name] != resolve.remember(name))):
                 raise ActionError(
                     f"The variable for {parameter.name} is another object than when the call was asked "
                     "(variable_changed).",

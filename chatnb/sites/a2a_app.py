@@ -1,4 +1,4 @@
-"""The ASGI application of the A2A site: card, JSON-RPC, and the decisions of a task's owner."""
+"""The ASGI application of the A2A site: card, JSON-RPC, and the decisions of a task's owner, in the page or by itself."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ from ..turns.decisions import Decision
 from .a2a_handler import IDENTITY_KEY, ORIGIN, ChatTasks
 from .a2a_tasks import chat_id_of, context_of, read_task
 from .http_actions import read_object
-from .http_app import Border, Endpoint
+from .http_app import Border, Endpoint, panel_routes
 from .http_errors import CompactJson, HttpProblem
+from .http_page import PageRoutes
 from .http_site import HttpOptions, HttpSite
 from .place import SitePlace
 
@@ -62,7 +63,7 @@ def make_app(agent: Agent, options: HttpOptions, *, url: str, description: str |
     shown = shown_agent(agent)
     site = HttpSite(shown, options)
     dispatcher = JsonRpcDispatcher(ChatTasks(site), context_builder=CallContexts(), enable_v0_3_compat=True)
-    decisions = Decisions(site)
+    decisions, page = Decisions(site), PageRoutes(site)
 
     async def rpc(request: Request) -> Response:
         identity = await site.identify(request)
@@ -79,7 +80,8 @@ def make_app(agent: Agent, options: HttpOptions, *, url: str, description: str |
         *create_agent_card_routes(make_card(shown, url, description)),
         Route("/ui-capability", Endpoint(site, GET=capability)),
         Route("/actions/-/tasks/{id}/decision", Endpoint(site, POST=decisions.decide)),
-        Route("/", Endpoint(site, POST=rpc)),
+        Route("/", Endpoint(site, GET=page.page, POST=rpc)),
+        *panel_routes(site, page),
     ]
 
     @asynccontextmanager

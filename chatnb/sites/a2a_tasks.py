@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from a2a.helpers.proto_helpers import new_data_part, new_text_part
 from a2a.types.a2a_pb2 import Artifact, Message, Part, Role, Task, TaskState, TaskStatus
@@ -112,14 +113,15 @@ def status_of(task_id: str, state: TaskState, asks: Sequence[Pending] = ()) -> T
     status = TaskStatus(state=state)
     status.timestamp.GetCurrentTime()
     if state == TaskState.TASK_STATE_INPUT_REQUIRED:
-        status.message.CopyFrom(_said(task_id, [new_text_part(WAITS), new_data_part(_asked(asks))]))
+        status.message.CopyFrom(_said(task_id, [new_text_part(WAITS), new_data_part(_asked(task_id, asks))]))
     elif state == TaskState.TASK_STATE_FAILED:
         status.message.CopyFrom(_said(task_id, [new_text_part("The agent could not finish this task.")]))
     return status
 
 
-def _asked(asks: Sequence[Pending]) -> dict[str, JsonValue]:
+def _asked(task_id: str, asks: Sequence[Pending]) -> dict[str, JsonValue]:
     return {
+        "page": f"/?chat={quote(chat_id_of(context_of(task_id)), safe='')}",
         "approvals": [
             {
                 "id": ask.id,
@@ -130,7 +132,7 @@ def _asked(asks: Sequence[Pending]) -> dict[str, JsonValue]:
                 "expiresAt": ask.expires_at.isoformat() if ask.expires_at is not None else None,
             }
             for ask in asks
-        ]
+        ],
     }
 
 

@@ -150,12 +150,7 @@ def make_app(agent: Agent, options: HttpOptions) -> Starlette:
 
     if options.page:
         page = PageRoutes(site)
-        routes += [
-            Route("/", Endpoint(site, GET=page.page)),
-            Route("/panel/{name}", Endpoint(site, GET=page.file)),
-            Route("/actions/-/panel/frames", Endpoint(site, GET=page.frames)),
-            Route("/actions/-/panel/commands", Endpoint(site, POST=page.command)),
-        ]
+        routes += [Route("/", Endpoint(site, GET=page.page)), *panel_routes(site, page)]
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -169,6 +164,15 @@ def make_app(agent: Agent, options: HttpOptions) -> Starlette:
     made.add_exception_handler(404, _not_found)
     made.state.site = site
     return made
+
+
+def panel_routes(site: HttpSite, page: PageRoutes) -> list[Any]:
+    """Return the routes that a served page needs beside its own."""
+    return [
+        Route("/panel/{name}", Endpoint(site, GET=page.file)),
+        Route("/actions/-/panel/frames", Endpoint(site, GET=page.frames)),
+        Route("/actions/-/panel/commands", Endpoint(site, POST=page.command)),
+    ]
 
 
 async def _not_found(request: Request, error: Exception) -> Response:

@@ -18,7 +18,7 @@ from ..errors import ChatnbError, InputError, LeaseLostError, StoreError
 from ..history import has_something_to_answer
 from ..messages import UIMessage
 from ..runtime.contain import contained
-from .chat_actions import is_clear, run_chat_action
+from .chat_actions import ActionRun, is_clear, run_chat_action
 from .engine_base import log
 from .engine_recovery import EngineRecovery
 from .failure import StageError
@@ -234,6 +234,7 @@ class ChatEngine(EngineRecovery):
     async def _run_save(self, input_: Input) -> Outcome:
         known = {m.id for m in self.tree.messages}
         try:
+            await self.boot(ActionRun(self, input_, self.definition, self.next_number, None, "submit-message"))
             messages = await self._list_to_save(input_)
             self.apply_list(messages)
         except (StageError, ChatnbError) as failure:

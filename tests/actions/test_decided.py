@@ -136,7 +136,6 @@ class TestWhoDecides:
             await mock.chat.send("go")
             assert (raised, ran) == ([ForbiddenError], [])
 
-
     async def test_approval_never_replaces_authorize(self, ran: Ran) -> None:
         """2.3: the guard judges at execution time; the grant is used up by its denial, and the handler not entered."""
         allowed = [True]

@@ -183,7 +183,7 @@ class Bench:
             timeout=30_000,
         )
         late = time.monotonic() - ended
-        is_whole = drawn.text_content() == text(deltas).strip()
+        is_whole = (drawn.text_content() or "").strip() == text(deltas).strip()
         times: list[float] = page.evaluate("window.frames")
         most = max(sum(1 for other in times if start <= other < start + 1000) for start in times)
         notebook.shut_down()
