@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -167,7 +168,8 @@ class TestMentions:
         expect(names.get_by_role("option")).to_contain_text("orders")
         preview = panel.root.locator(".cn-mentions pre")
         expect(preview).to_contain_text("3 rows x 2 columns")
-        notebook.shot("mention")
+        expect(panel.root.locator(".cn-mentions")).to_contain_text(re.compile(r"≈ \d+ tokens"))
+        notebook.shot("mention-preview")
         previewed = preview.text_content() or ""
         panel.box.press("Enter")
         expect(panel.box).to_have_value("What is odd in @orders ")

@@ -8,7 +8,7 @@ import { ACCEPT, pick } from "../files";
 import { textOf } from "../parts";
 import type { QueueItem } from "../protocol";
 import { visible } from "../sanitize";
-import { t } from "../strings";
+import { formatNumber, t } from "../strings";
 import { Icon, IconButton } from "./Icon";
 import { usageText } from "./Toolbar";
 import { Note } from "./Note";
@@ -65,7 +65,7 @@ export function Composer({ box }: { box: Box }): VNode {
   useEffect(() => {
     if (!wantsMentions || mentions || !names.current) return;
     const frame = names.current;
-    void app.extras.load("mentions").then((extra) => extra && setMentions(extra.create(frame, box, connection)));
+    void app.extras.load("mentions").then((extra) => extra && setMentions(extra.create(frame, box, connection, (count) => t("tokens", formatNumber(count)))));
   }, [wantsMentions]);
   useEffect(() => mentions?.update());
 

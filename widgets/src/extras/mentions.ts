@@ -16,6 +16,8 @@ const STYLE = `
 .chatnb-view .cn-mentions ul { margin: 0; padding: 0; list-style: none; }
 .chatnb-view .cn-mentions li { padding: 3px 8px; border-radius: 5px; cursor: pointer; }
 .chatnb-view .cn-mentions li[aria-selected="true"] { background: var(--chatnb-soft); }
+.chatnb-view .cn-mentions p { margin: 0; padding: 0 8px 4px; }
+.chatnb-view .cn-mentions p:empty { display: none; }
 .chatnb-view .cn-mentions .cn-pre { margin: 4px 0 0; padding: 6px 8px; border-top: 1px solid var(--chatnb-line); color: var(--chatnb-muted); }
 `;
 const style = document.createElement("style");
@@ -30,18 +32,21 @@ class Mentions {
   private head = "";
   private readonly list = document.createElement("ul");
   private readonly preview = document.createElement("pre");
+  private readonly cost = document.createElement("p");
 
   constructor(
     private readonly frame: HTMLElement,
     private readonly box: Box,
     private readonly connection: Connection,
+    private readonly sayTokens: (count: number) => string,
   ) {
     frame.className = "cn-mentions";
     frame.hidden = true;
     this.list.setAttribute("role", "listbox");
     this.list.setAttribute("aria-label", "@");
     this.preview.className = "cn-pre";
-    frame.append(this.list, this.preview);
+    this.cost.className = "cn-note";
+    frame.append(this.list, this.preview, this.cost);
     box.mentionKey = (event) => this.onKey(event);
   }
 
@@ -94,10 +99,12 @@ class Mentions {
       if (index === this.active) row.scrollIntoView({ block: "nearest" });
     });
     const name = this.items[this.active]?.name ?? "";
-    this.preview.textContent = "";
+    this.preview.textContent = this.cost.textContent = "";
     this.connection.command("preview", { name }).then(
       (result) => {
-        if (this.items[this.active]?.name === name) this.preview.textContent = visible(String(result.text ?? ""));
+        if (this.items[this.active]?.name !== name) return;
+        this.preview.textContent = visible(String(result.text ?? ""));
+        if (typeof result.tokens === "number") this.cost.textContent = "≈ " + this.sayTokens(result.tokens);
       },
       () => undefined,
     );
@@ -126,4 +133,5 @@ class Mentions {
   }
 }
 
-export const create = (frame: HTMLElement, box: Box, connection: Connection): Mentions => new Mentions(frame, box, connection);
+export const create = (frame: HTMLElement, box: Box, connection: Connection, sayTokens: (count: number) => string): Mentions =>
+  new Mentions(frame, box, connection, sayTokens);
