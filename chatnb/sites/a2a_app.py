@@ -1,4 +1,4 @@
-"""The ASGI application of the A2A site: card, JSON-RPC, and the decisions of a task's owner, in the page or by itself."""
+"""The ASGI application of the A2A site: card, JSON-RPC, the page, and the decisions of a task's owner."""
 
 from __future__ import annotations
 

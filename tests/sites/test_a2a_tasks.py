@@ -281,6 +281,18 @@ class TestApproval:
                 assert code_of(decide(address, task)) == (409, "expired")
         assert ran == []
 
+    async def test_page(self) -> None:
+        """The task names the page on which its owner finds it, and the server has it."""
+        from google.protobuf.json_format import MessageToDict
+
+        with serving(REFUND) as address:
+            async with caller(address) as client:
+                task = await ask(client, "refund")
+            page = MessageToDict(task.status.message.parts[1].data)["page"]
+            with client_of(address, "ann") as ann:
+                assert page == f"/?chat=a2a-{task.context_id}"
+                assert "panel" in ann.get(page).text
+
 
 class TestControl:
     """Cancel and subscribe."""
