@@ -129,6 +129,7 @@ def free_port(port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((HOST, port))
+        listener.listen(1024)  # who comes before the server runs is kept waiting, not refused
     except OSError as error:
         listener.close()
         raise ConfigError(f"The port {port} is taken: name a free one with --port.") from error
