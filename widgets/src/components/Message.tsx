@@ -180,19 +180,31 @@ function Editor({ item, onDone }: { item: Item; onDone: () => void }): VNode {
   );
 }
 
+const LONG = 60;
+
 /** One message. It is drawn again only when it, or what is said about it, has changed. */
 export function Message({ id }: { id: string }): VNode | null {
   const { store, connection } = useStore(id);
   const [isEditing, setEditing] = useState(false);
   const item = store.entries.get(id);
-  if (!item) return null;
   const isOpen = store.state.streamingId === id && connection.phase !== "gone" && connection.phase !== "readonly";
+  const article = useRef<HTMLElement>(null);
+  useEffect(() => {
+    if (isOpen) return undefined;
+    // In a long talk what is out of sight is not painted, once its size is known: nothing moves by that.
+    const timer = setTimeout(() => store.order.length > LONG && article.current?.setAttribute("data-rest", ""), 1000);
+    return () => {
+      clearTimeout(timer);
+      article.current?.removeAttribute("data-rest");
+    };
+  }, [isOpen]);
+  if (!item) return null;
   const isLast = store.order.at(-1) === id;
   const isRunning = (isOpen || (isLast && store.isRunning)) && connection.isOpen;
   const role = item.role === "user" ? t("you") : item.role === "assistant" ? t("assistant") : t("system");
   const sources = item.parts.filter((part) => part?.type === "source-url" || part?.type === "source-document");
   return (
-    <article class="cn-message" data-message-id={id} data-role={item.role} aria-label={role} tabIndex={-1} aria-busy={isOpen ? "true" : undefined}>
+    <article ref={article} class="cn-message" data-message-id={id} data-role={item.role} aria-label={role} tabIndex={-1} aria-busy={isOpen ? "true" : undefined}>
       {isEditing ? (
         <Editor item={item} onDone={() => setEditing(false)} />
       ) : (
