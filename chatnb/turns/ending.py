@@ -15,6 +15,7 @@ from ..models import sum_usage
 from .decisions import lay_over
 from .events import CompletionEvent
 from .failure import StageError
+from .live import holds_content
 from .moves import move_turn
 from .records import Outcome, TurnError
 from .usage import usage_to_json
@@ -198,7 +199,7 @@ def _response(run: TurnRun) -> UIMessage | None:
 
 
 def _had_content(run: TurnRun) -> bool:
-    return run.captured is not None and any(part.type != "step-start" for part in run.captured.parts)
+    return run.captured is not None and holds_content(run.captured)
 
 
 def _with_late_parts(run: TurnRun, edited: UIMessage) -> UIMessage:

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from .._killpoint import is_armed, kill_point
 from ..errors import ChatBusyError, ChunkOrderError, StoreUnavailableError
-from ..messages import Fold, FoldChange, UIMessage, check_emittable
+from ..messages import Fold, FoldChange, Part, ReasoningPart, TextPart, UIMessage, check_emittable
 from ..store.port import WriteTx
 from .limits import fit_chunk
 from .view import UNFINISHED
@@ -38,6 +38,19 @@ CALL_ENDS = frozenset(
 SETTLES = CALL_ENDS | {"abort", "error", "finish", "finish-step"}
 """What is committed at once, never batched (W5)."""
 STARTS = frozenset({"reasoning-start", "text-start", "tool-input-available", "tool-input-start"})
+
+
+def holds_content(message: UIMessage) -> bool:
+    """Tell whether a message has a part beyond the marks of steps and blocks that nothing was said in."""
+    return any(part.type != "step-start" and not _is_blank(part) for part in message.parts)
+
+
+def _is_blank(part: Part) -> bool:
+    return (
+        isinstance(part, TextPart | ReasoningPart)
+        and not part.text
+        and part.provider_metadata in (None, UNFINISHED)  # a signature alone is something
+    )
 
 
 class Progress:
@@ -146,8 +159,8 @@ class LiveMessage:
 
     @property
     def has_content(self) -> bool:
-        """There is a part beyond the marks of steps."""
-        return any(part.type != "step-start" for part in self.message.parts)
+        """Something was produced."""
+        return holds_content(self.message)
 
     # --- sending ------------------------------------------------------------------------------------------------
 

@@ -168,6 +168,21 @@ class TestClear:
 class TestSave:
     """`save_messages` with a list or a function."""
 
+    async def test_boot_comes_first(self) -> None:
+        """`on_boot` is before the first input of an opened chat, a function of `save_messages` too; once."""
+        order: list[str] = []
+        saving = agent("queue", "quick")
+        saving.on_boot(lambda event: order.append(event.trigger))
+
+        def save(chain: Any) -> list[Any]:
+            order.append("function")
+            return []
+
+        async with mock_chat(saving) as mock:
+            await mock.chat.save_messages(save)
+            await mock.chat.send("A")
+            assert order == ["submit-message", "function"]
+
     async def test_functions_see_each_other(self) -> None:
         """C25: the second function sees the first one's answer; one that raises: `error`, no turn number used."""
         seen: list[int] = []

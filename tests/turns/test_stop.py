@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from chatnb import Agent, action
+from chatnb import Agent, StepEnd, action
 from chatnb.models import Reply, ScriptedModel
 from chatnb.testing import StrictModel, mock_chat
 
@@ -285,3 +286,50 @@ class TestErrors:
             outcome = await mock.chat.send("hi")
             assert outcome.text == "SHOUT\n\nBYE"
             assert ran == ["k"]
+
+
+class Silent:
+    """A model that opens a block and says nothing in it; then it waits, or ends."""
+
+    name = "silent"
+
+    def __init__(self, kind: str, *, waits: bool = False, **extra: Any) -> None:
+        self.kind, self.waits, self.extra = kind, waits, extra
+
+    async def stream(self, request: Any) -> AsyncIterator[Any]:
+        yield {"type": f"{self.kind}-start", "id": "b"}
+        if self.waits:
+            await asyncio.Event().wait()
+        yield {"type": f"{self.kind}-end", "id": "b", **self.extra}
+        yield StepEnd("stop")
+
+
+class TestNothingSaid:
+    """A block that nothing was said in is no content: no node, and `message` is None."""
+
+    @pytest.mark.parametrize("kind", ["text", "reasoning"])
+    async def test_a_blank_reply(self, kind: str) -> None:
+        """The turn is completed; the next request holds no empty message."""
+        async with mock_chat(Agent(Silent(kind))) as mock:
+            outcome = await mock.chat.send("hi")
+            assert (outcome.status, outcome.message) == ("completed", None)
+            await mock.chat.send("again")
+            assert [m.text for m in mock.chat.messages] == ["hi", "again"]
+            assert [m["role"] for m in mock.requests[-1].messages] == ["user", "user"]
+
+    @pytest.mark.parametrize("kind", ["text", "reasoning"])
+    async def test_a_stop(self, kind: str) -> None:
+        """Stopped before the first word: nothing was produced, the user message stays."""
+        async with mock_chat(Agent(Silent(kind, waits=True))) as mock:
+            sent = mock.chat.send("hi")
+            await mock.clock.advance(0)
+            mock.chat.stop()
+            outcome = await sent
+            assert (outcome.status, outcome.message) == ("stopped", None)
+            assert [m.role for m in mock.chat.messages] == ["user"]
+
+    async def test_a_signature_alone(self) -> None:
+        """Reasoning of which only the signature is told is something."""
+        signed = {"providerMetadata": {"anthropic": {"redactedData": "x"}}}
+        async with mock_chat(Agent(Silent("reasoning", **signed))) as mock:
+            assert (await mock.chat.send("hi")).message is not None
