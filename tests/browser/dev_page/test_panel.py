@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import gzip
+
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import FilePayload, expect
 
 from tests.browser.dev_page.conftest import Show, commands
-from tests.browser.dev_page.look import SCENARIOS
+from tests.browser.dev_page.look import SCENARIOS, STATIC
 from tests.browser.jupyter_server import ROOT
 
 AXE = ROOT / "widgets" / "node_modules" / "axe-core" / "axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+
+
+class TestSize:
+    """What a saved notebook carries, and a page loads."""
+
+    def test_the_core_bundle(self) -> None:
+        """Section 8 of widget.md: the core, gzipped with its style sheet, has at most 45 kB."""
+        if not (STATIC / "widget.js").exists():
+            pytest.skip("The front end is not built: run `npm ci && npm run build` in widgets/.")
+        files = (STATIC / name for name in ("widget.js", "widget.css"))
+        assert sum(len(gzip.compress(file.read_bytes(), 9)) for file in files) <= 45_000
 
 
 class TestAccessibility:
@@ -175,8 +188,8 @@ class TestSending:
         page = show("talk")
         page.locator("input[type=file]").set_input_files(
             [
-                {"name": "a.csv", "mimeType": "text/csv", "buffer": b"x,y"},
-                {"name": "b.exe", "mimeType": "application/x-msdownload", "buffer": b"x"},
+                FilePayload(name="a.csv", mimeType="text/csv", buffer=b"x,y"),
+                FilePayload(name="b.exe", mimeType="application/x-msdownload", buffer=b"x"),
             ]
         )
         expect(page.get_by_role("button", name="Remove a.csv")).to_be_visible()
@@ -290,6 +303,40 @@ class TestDrawing:
         )
         page.wait_for_timeout(200)
         assert log.evaluate("e => e.scrollHeight - e.scrollTop - e.clientHeight") < 2
+
+    def test_own_message_jumps(self, show: Show) -> None:
+        """C30 of widget.md: sending from above goes to the end, and the end is followed from then on."""
+        page = show("history")
+        log = page.get_by_role("log")
+        log.hover()
+        page.mouse.wheel(0, -3000)
+        expect(page.get_by_role("button", name="Jump to latest")).to_be_visible()
+        box = page.get_by_role("textbox", name="Message")
+        box.fill("And now?")
+        box.press("Enter")
+        expect(page.get_by_role("button", name="Jump to latest")).to_have_count(0)
+        expect(page.locator("[data-sending]")).to_be_in_viewport()
+
+    def test_long_talks_rest(self, show: Show) -> None:
+        """C18 of widget.md, in a long talk: what is out of sight is not painted, and nothing moves by that."""
+        page = show("history")
+        page.evaluate(
+            """() => {
+              const text = n => [{type: 'text', text: 'words '.repeat(20 * (1 + n % 5))}];
+              let after = 'a24';
+              for (let n = 0; n < 40; n++) {
+                window.kernel.ops({op: 'msg', after, message: {id: 'l' + n, role: 'assistant', parts: text(n)}});
+                after = 'l' + n;
+              }
+            }"""
+        )
+        log = page.get_by_role("log")
+        page.wait_for_timeout(300)
+        height = log.evaluate("e => e.scrollHeight")
+        expect(page.locator("[data-rest]").first).to_be_attached()
+        page.wait_for_timeout(300)
+        assert log.evaluate("e => e.scrollHeight") == height
+        expect(page.locator("[data-message-id=l39]")).to_be_in_viewport()
 
     def test_load_earlier(self, show: Show) -> None:
         """C18 of widget.md: earlier messages come above, and the first visible line does not move."""
