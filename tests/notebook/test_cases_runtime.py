@@ -197,6 +197,18 @@ class TestCalls:
         kernel.ok(handler)
         assert kernel.until("sigint", count=2)["is_"] == before
 
+    def test_interrupt_while_a_cell_waits(self, kernel: Kernel) -> None:
+        """C28 of recovery.md: Ctrl-C while `.result()` pumps a call: the call errs, the waiting goes on."""
+        kernel.ok("chat = calls('sleeps', 'c28')")
+        before = len([e for e in kernel.events() if e["event"] == "in"])
+        cell = kernel.send("print(chat.send('go').result(10).status)")
+        kernel.until("in", count=before + 1)
+        kernel.interrupt()
+        finished = kernel.finish(cell)
+        assert finished.error is None
+        assert finished.text == "completed\n"
+        assert kernel.value("told(chat)[0]")["error"] == "Interrupted by the user."
+
     def test_stop(self, kernel: Kernel) -> None:
         """Section 2: Stop, from another thread, ends a call that sleeps."""
         kernel.ok("chat = calls('sleeps', 'stop'); once_inside(chat.stop)\nsubmission = chat.send('go')")
