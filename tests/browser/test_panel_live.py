@@ -223,6 +223,48 @@ effect(outputs=[p.wire["output"] for m in chat.messages for p in m.parts if p.wi
 
 
 @IN_LAB
+class TestBusy:
+    """A cell computes, and the panel goes on."""
+
+    def test_approve_while_a_cell_blocks(self, open_notebook: OpenNotebook) -> None:
+        """C13 of widget.md: Approve is taken at once; a call in need of the kernel says that it waits; it runs once."""
+        notebook = open_notebook(
+            [
+                HEAD,
+                """
+@action(needs_approval=True)
+def refund(order: str) -> str:
+    \"\"\"Refund an order.\"\"\"
+    effect(refund=order)
+    return "paid"
+
+chat = Agent(ScriptedModel([Reply(calls=[("refund", {"order": "7"})]), "Paid back."]), actions=[refund]).chat("busy")
+chat.view(height="420px", transcript=False)
+""",
+                """
+import time
+effect(cell="begun")
+time.sleep(8)
+effect(cell="ended")
+""",
+            ]
+        )
+        for index in (0, 1):
+            notebook.run_cell(index)
+        panel = notebook.panel()
+        panel.send("Refund order 7")
+        expect(ask(panel, "refund")).to_be_visible()
+        notebook.run_cell(2, wait=False)
+        notebook.wait_for_effect(lambda effect: effect.get("cell") == "begun")
+        approve(panel, "refund")
+        expect(panel.cards.first).to_contain_text("Waiting for kernel", timeout=5_000)
+        notebook.shot("busy")
+        assert [effect for effect in notebook.effects() if effect.get("cell") == "ended"] == []
+        answered(panel, "Paid back.")
+        assert [list(effect) for effect in notebook.effects()] == [["cell"], ["cell"], ["refund"]]
+
+
+@IN_LAB
 class TestBanners:
     """What a panel says when something has come between."""
 
