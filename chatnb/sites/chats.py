@@ -7,13 +7,17 @@ can't be written. `delete` takes the lease.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from chatnb._copies import write_atomically
+from chatnb._copies_names import by_place, exported_tree, renamed, waiting_ids
 from chatnb._ids import this_process
 from chatnb.errors import StoreMissingError
-from chatnb.messages import TextPart, ToolPart, UIMessage
+from chatnb.export import FORMATS, ChatRecord, export_chat
+from chatnb.messages import TextPart, ToolPart, UIMessage, as_message
 from chatnb.store import ChatRow, NodeRow, Owner, Store, open_store
 
 if TYPE_CHECKING:
@@ -32,7 +36,7 @@ _STATES = {
 @click.option("--store", "place", metavar="URL", help="The store: a file or a URL. Default: as `Agent(store=None)`.")
 @click.pass_context
 def chats(ctx: click.Context, place: str | None) -> None:
-    """List, show and delete the chats of a store."""
+    """List, show, export and delete the chats of a store."""
     store = open_store(place)
     if not store.exists():
         raise StoreMissingError(
@@ -62,6 +66,21 @@ def show(store: Store, chat_id: str) -> None:
     """Print the conversation as it is shown now."""
     blocks = [_as_text(message) for message in read_messages(store, chat_id)]
     click.echo("\n\n".join(blocks) if blocks else "No messages yet.")
+
+
+@chats.command()
+@click.argument("chat_id", metavar="CHAT")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="md", show_default=True, help="What to write.")
+@click.option("--output", "-o", "path", type=click.Path(dir_okay=False), help="A file; default: standard output.")
+@click.option("--branches", is_flag=True, help="With json: the whole message tree.")
+@click.pass_obj
+def export(store: Store, chat_id: str, form: str, path: str | None, branches: bool) -> None:
+    """Write a conversation as Markdown, html, JSON or a notebook."""
+    text = export_chat(read_record(store, chat_id, branches=branches), form)
+    if path is None:
+        click.echo(text, nl=False)
+    else:
+        write_atomically(Path(path), text)
 
 
 @chats.command()
@@ -100,6 +119,48 @@ def read_messages(store: Store, chat_id: str) -> list[UIMessage]:
     chain = _chain(row, store.load_nodes(chat_id))
     wires = store.load_messages(chat_id, chain)
     return [UIMessage.from_wire(_as_object(wires[node_id])) for node_id in chain if node_id in wires]
+
+
+def read_record(store: Store, chat_id: str, *, branches: bool) -> ChatRecord:
+    """A chat as it is exported, read without its lease.
+
+    Raises:
+        ClickException: The store has no such chat.
+    """
+    row = find(store, chat_id)
+    nodes = store.load_nodes(chat_id)
+    messages = read_messages(store, chat_id)
+    tree: JsonValue = None
+    if branches:
+        wires = store.load_messages(chat_id, [node.node_id for node in nodes])
+        everything = [as_message(_as_object(wires[node.node_id])) for node in nodes if node.node_id in wires]
+        names = by_place(waiting_ids([m for m in everything if m.role == "assistant"]))
+        tree = exported_tree(
+            {
+                "head": row.head,
+                "nodes": [
+                    {
+                        "id": node.node_id,
+                        "parent": node.parent,
+                        "shownChild": node.shown_child,
+                        "message": _as_object(wires[node.node_id]),
+                    }
+                    for node in nodes
+                    if node.node_id in wires
+                ],
+            },
+            names,
+        )
+    else:
+        names = by_place(waiting_ids(messages))
+    return ChatRecord(
+        chat_id=chat_id,
+        agent=row.agent,
+        messages=tuple(renamed(message, names) for message in messages),
+        head=tree["head"] if tree is not None else None,
+        tree=tree["nodes"] if tree is not None else None,
+        usage=row.usage,
+    )
 
 
 def _chain(row: ChatRow, nodes: list[NodeRow]) -> list[str]:

@@ -62,6 +62,30 @@ class TestReading:
         assert not own_store.exists()
 
 
+class TestExport:
+    """The conversation as a file, without a kernel."""
+
+    @pytest.mark.parametrize("form", ["md", "html", "json", "ipynb"])
+    def test_every_format(self, chat: Chat, form: str) -> None:
+        """Beside a kernel that has the chat, the text is that of `chat.export`."""
+        result = run("export", chat.id, "--format", form)
+        assert result.exit_code == 0, result.output
+        assert result.stdout == chat.export(form)
+
+    def test_branches_into_a_file(self, chat: Chat, tmp_path: Path) -> None:
+        """`--branches` writes the whole tree; `-o` names a file."""
+        chat.regenerate().result(10)
+        path = tmp_path / "chat.json"
+        assert run("export", chat.id, "--format", "json", "--branches", "-o", str(path)).exit_code == 0
+        assert path.read_text("utf-8") == chat.export("json", branches=True)
+
+    def test_an_unknown_format(self, chat: Chat) -> None:
+        """It says which formats there are."""
+        result = run("export", chat.id, "--format", "docx")
+        assert result.exit_code == 2
+        assert "ipynb" in result.output
+
+
 class TestDelete:
     """Deleting takes the lease, asks, and is for good."""
 
