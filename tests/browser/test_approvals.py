@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.browser.conftest import OpenNotebook
 from tests.browser.notebook_page import EFFECT, NotebookPage, Panel
 
+# The card is one piece of code; in Notebook one test of it is enough.
+in_lab = pytest.mark.parametrize("server", ["lab"], indirect=True)
 REFUND = 'Reply(calls=[("refund", {"order": "7", "amount": 250})])'
 THREE = (
     'Reply(calls=[("refund", {"order": "1", "amount": 201}), ("refund", {"order": "2", "amount": 202}), '
@@ -92,6 +95,7 @@ class TestDecisions:
         expect(panel.root.get_by_role("group", name="Approval needed: refund")).to_have_count(0)
         assert refunds(notebook) == [("7", 250)]
 
+    @in_lab
     def test_edit_then_approve(self, open_notebook: OpenNotebook) -> None:
         """C6 of widget.md: an empty amount is a field error and still pending; then the handler gets 50."""
         notebook = open_notebook(cells(REFUND, '"Paid back."'))
@@ -113,6 +117,7 @@ class TestDecisions:
         notebook.shot("approval-edited")
         assert refunds(notebook) == [("7", 50)]
 
+    @in_lab
     def test_reject_with_a_reason(self, open_notebook: OpenNotebook) -> None:
         """C20 of actions.md: nothing runs; the card says denied and why; the model goes on."""
         notebook = open_notebook(cells(REFUND, '"As you wish."'))
@@ -127,6 +132,7 @@ class TestDecisions:
         expect(panel.cards.first).to_contain_text("too much")
         assert refunds(notebook) == []
 
+    @in_lab
     def test_three_asks_in_any_order(self, open_notebook: OpenNotebook) -> None:
         """Three asks of one step are three cards; the answer goes on after the last, whichever that is."""
         notebook = open_notebook(cells(THREE, '"All decided."'))
@@ -142,6 +148,7 @@ class TestDecisions:
         settle(notebook, panel, "All decided.")
         assert sorted(refunds(notebook)) == [("2", 202), ("3", 203)]
 
+    @in_lab
     def test_decided_in_the_next_cell(self, open_notebook: OpenNotebook) -> None:
         """`chat.approve()` in a cell closes the card in every view."""
         notebook = open_notebook([*cells(REFUND, '"Paid back."', views=2), "chat.approve();"])
@@ -160,6 +167,7 @@ class TestDecisions:
 class TestLasting:
     """An ask outlives page and kernel."""
 
+    @in_lab
     def test_after_reload_and_restart(self, open_notebook: OpenNotebook) -> None:
         """C3 of widget.md: the card's Approve is live after a reload and after a kernel restart; it runs once."""
         notebook = open_notebook(cells(REFUND, '"Paid back."'))
@@ -188,6 +196,7 @@ class TestLasting:
 class TestProgress:
     """A long action shows how far it is."""
 
+    @in_lab
     def test_a_bar_that_moves(self, open_notebook: OpenNotebook) -> None:
         """The bar moves while the cell is free and while a cell computes."""
         notebook = open_notebook([*cells('Reply(calls=[("long", {})])', '"Done it."'), "time.sleep(2)"])

@@ -6,6 +6,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.browser.conftest import OpenNotebook
 from tests.browser.notebook_page import EFFECT, NotebookPage, Panel
+from tests.browser.test_approvals import in_lab
 
 
 def cells() -> list[str]:
@@ -103,6 +104,7 @@ class TestHistory:
         """Regenerate twice, walk the branches, edit, undo and redo: all by mouse."""
         walk(open_notebook, by_key=False)
 
+    @in_lab
     def test_by_keyboard(self, open_notebook: OpenNotebook) -> None:
         """The same by keyboard alone."""
         walk(open_notebook, by_key=True)

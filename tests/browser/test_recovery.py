@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import OpenNotebook
 from tests.browser.notebook_page import EFFECT, NotebookPage
-from tests.browser.test_approvals import ask, button, press, refunds, settle
+from tests.browser.test_approvals import ask, button, in_lab, press, refunds, settle
 from tests.browser.test_approvals import cells as approval_cells
 
 CELLS = [
@@ -47,6 +47,7 @@ def kill_kernel(notebook: NotebookPage) -> None:
     )
 
 
+@in_lab
 class TestKilled:
     """Nothing that was said is lost, and the answer is finished before the reader's eyes."""
 
