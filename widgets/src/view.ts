@@ -105,8 +105,9 @@ export function show(transport: Transport, element: HTMLElement): () => void {
       if (text && !box.text) box.set(text);
     }
     let fresh = 0;
-    for (const item of store.messages.slice(-20)) {
-      if (item.role === "user" && !users.has(item.id)) {
+    for (const id of store.order.slice(-20)) {
+      const item = store.entries.get(id);
+      if (item?.role === "user" && !users.has(item.id)) {
         users.add(item.id);
         fresh += 1;
       }

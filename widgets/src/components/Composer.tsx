@@ -73,6 +73,8 @@ export function Composer({ box }: { box: Box }): VNode {
     const element = area.current;
     if (!element) return;
     box.area = element;
+    // Where the browser sizes the box itself, no key costs a layout of its own.
+    if (CSS.supports("field-sizing: content")) return;
     element.style.height = "auto";
     element.style.height = `${Math.min(element.scrollHeight + 2, 180)}px`;
   });
