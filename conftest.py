@@ -30,6 +30,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.nbval_sanitize_with = str(SANITISER)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the browser tests last: what is quick tells first, and nothing else runs beside Playwright's loop."""
+    browser = ROOT / "tests" / "browser"
+    items.sort(key=lambda item: browser in item.path.parents)
+
+
 def pytest_unconfigure() -> None:
     _stores.cleanup()
 

@@ -58,7 +58,7 @@ UNITS: Mapping[str, Unit] = {
     "recovery": _unit("recovery", 5),
     **dict.fromkeys(ROW_6, _unit("the public objects", 6, "ipywidgets", "opentelemetry", "pandas")),
     "kernel": _unit("kernel", 7, "IPython", "ipykernel"),
-    "widget": _unit("widget", 8, "anywidget", "traitlets"),
+    "widget": _unit("widget", 8, "anywidget", "jsonschema", "traitlets"),
     "sites": _unit("sites", 9, "a2a", "click", "jsonschema", "mcp", "mcp_types", "starlette", "uvicorn"),
 }
 # These may stand at the head of a file; all other libraries are imported on use.

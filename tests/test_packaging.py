@@ -23,8 +23,10 @@ ROOT = Path(__file__).resolve().parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 # Names of import that differ from those of the packages.
 PACKAGE_OF = {
+    "a2a": "a2a-sdk",
     "griffe": "griffelib",
     "markdown_it": "markdown-it-py",
+    "mcp_types": "mcp",
     "mdit_py_plugins": "mdit-py-plugins",
     "nest_asyncio2": "nest-asyncio2",
     "opentelemetry": "opentelemetry-api",

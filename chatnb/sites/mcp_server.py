@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import mcp_types as types
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
-from jsonschema.exceptions import ValidationError  # type: ignore[import-untyped]
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
 from mcp.server import Server, ServerRequestContext
 
 from .. import __version__

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .._json import JsonValue
 from ..turns.records import ChatState, Outcome, Update
+from .answers import answer_problem
 from .attachments import file_parts
 from .cells import CellInserts
 from .channel import Channel, error_ack
@@ -284,9 +285,22 @@ class WidgetDeeds(Reads):
         if problem is not None:
             answer(error_ack("too_large", problem))
             return
+        schema = self._form_of(command.tool_call_id)
+        wrong = answer_problem(command.output, schema) if schema is not None else None
+        if wrong is not None:
+            answer(error_ack("invalid", wrong.message, wrong.field))
+            return
         self.tools.answered(command.tool_call_id)
         auto = self._settings.auto_continue
         self.finish(self._seam.do("add_tool_output", command.tool_call_id, command.output, continue_=auto), answer)
+
+    def _form_of(self, tool_call_id: str) -> Mapping[str, JsonValue] | None:
+        """Return the schema of the form that answers a pending call; None where no form does."""
+        name = next((p.action for p in self._seam.state().pending if p.tool_call_id == tool_call_id), None)
+        tool = next((t for t in self._settings.client_tools if t.name == name), None)
+        if tool is None or not tool.form:
+            return None
+        return tool.form if isinstance(tool.form, Mapping) else tool.parameters
 
     def _tool_error(self, command: Any, answer: Answer) -> None:
         self.tools.answered(command.tool_call_id)

@@ -47,6 +47,11 @@ export function SchemaForm({ schema, values, label, handle }: { schema: JsonObje
         try {
           const value: unknown = JSON.parse(area.current?.value ?? "");
           if (typeof value === "object" && value !== null && !Array.isArray(value)) {
+            const required = (schema?.required ?? []) as string[];
+            if (required.some((key) => !(key in value))) {
+              setError(t("fieldRequired"));
+              return null;
+            }
             setError("");
             return value as JsonObject;
           }
