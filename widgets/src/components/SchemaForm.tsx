@@ -47,7 +47,8 @@ export function SchemaForm({ schema, values, label, handle }: { schema: JsonObje
         try {
           const value: unknown = JSON.parse(area.current?.value ?? "");
           if (typeof value === "object" && value !== null && !Array.isArray(value)) {
-            const required = (schema?.required ?? []) as string[];
+            // Edited arguments are laid over those shown; only an answer that begins empty has to be whole.
+            const required = Object.keys(values).length ? [] : ((schema?.required ?? []) as string[]);
             if (required.some((key) => !(key in value))) {
               setError(t("fieldRequired"));
               return null;
