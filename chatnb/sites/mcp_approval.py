@@ -45,6 +45,7 @@ class Elicitation:
         context: The request.
         params: What is called; on a second round with the answer.
         identity: Who calls.
+        stop: Set on the runtime when the client has cancelled the call; nobody is waited for then.
 
     Attributes:
         required: What the client is answered when it has to ask and call again.
@@ -56,8 +57,10 @@ class Elicitation:
         context: ServerRequestContext[Any, Any],
         params: types.CallToolRequestParams,
         identity: Identity | None,
+        stop: asyncio.Event,
     ) -> None:
         self._place = place
+        self._stop = stop
         self._context = context
         self._params = params
         self._identity = identity
@@ -77,8 +80,7 @@ class Elicitation:
         """Ask about a prepared call; on the runtime. True: a person has said yes to just this call."""
         if self._context.session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             grant = self._write(prepared)
-            asked = asyncio.run_coroutine_threadsafe(self._ask(prepared), self._loop)
-            answer = await asyncio.wrap_future(asked)
+            answer = await self._answer(prepared)
             return self._consume(grant.id, prepared) and _is_yes(answer)
         responses, state = self._params.input_responses, self._params.request_state
         if not responses or not state:
@@ -86,6 +88,17 @@ class Elicitation:
             self.required = types.InputRequiredResult(input_requests={KEY: _request(prepared)}, request_state=grant.id)
             return False
         return self._consume(state, prepared) and _is_yes(responses.get(KEY))
+
+    async def _answer(self, prepared: PreparedCall) -> types.ElicitResult | None:
+        """Wait for the client's answer, or until it cancels the call."""
+        asked = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._ask(prepared), self._loop))
+        stopped = asyncio.ensure_future(self._stop.wait())
+        try:
+            await asyncio.wait({asked, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            return asked.result() if asked.done() and not self._stop.is_set() else None
+        finally:
+            asked.cancel()
+            stopped.cancel()
 
     async def _ask(self, prepared: PreparedCall) -> types.ElicitResult | None:
         request = _request(prepared)

@@ -69,24 +69,31 @@ class Tools:
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Answer `tools/call`."""
         identity = self._identity_of(context)
-        elicitation = Elicitation(self._place, context, params, identity)
+        stop = asyncio.Event()
+        elicitation = Elicitation(self._place, context, params, identity, stop)
         loop = asyncio.get_running_loop()
 
         def show(progress: JsonValue, _lines: Sequence[JsonValue]) -> None:
             if progress is not None:
                 loop.call_soon_threadsafe(_report, context, dict(progress))
 
-        settled = await self._place.work(
-            lambda: self._place.dispatcher.dispatch(
-                params.name,
-                params.arguments or {},
-                site="mcp",
-                identity=identity,
-                confirm=elicitation.confirm if elicitation.is_possible else None,
-                show=show,
-            ),
-            f"mcp call of {params.name}",
-        )
+        try:
+            settled = await self._place.work(
+                lambda: self._place.dispatcher.dispatch(
+                    params.name,
+                    params.arguments or {},
+                    site="mcp",
+                    identity=identity,
+                    confirm=elicitation.confirm if elicitation.is_possible else None,
+                    stop=stop,
+                    show=show,
+                ),
+                f"mcp call of {params.name}",
+            )
+        except asyncio.CancelledError:
+            # The client has cancelled the request, or is gone: the call is stopped, and written down as that.
+            self._place.runtime.post(stop.set)
+            raise
         if elicitation.required is not None:
             return elicitation.required
         if settled.failure is not None:

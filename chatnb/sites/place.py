@@ -90,7 +90,7 @@ class SitePlace:
                 future.set_result(value)
 
         self.runtime.post(run)
-        return await asyncio.wrap_future(future)
+        return await asyncio.shield(asyncio.wrap_future(future))
 
     async def work(self, make: Callable[[], Coroutine[Any, Any, T]], name: str) -> T:
         """Run a task on the runtime to its end. A caller that goes away does not end it."""
@@ -105,7 +105,7 @@ class SitePlace:
                 future.set_result(value)
 
         await self.on_runtime(lambda: self.runtime.spawn(run(), name=name))
-        return await asyncio.wrap_future(future)
+        return await asyncio.shield(asyncio.wrap_future(future))
 
     # --- chats --------------------------------------------------------------------------------------------------
 
