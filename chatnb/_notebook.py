@@ -6,6 +6,7 @@ into their cards; in a script it goes where the script's output goes.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
@@ -78,6 +79,9 @@ class Notebook:
 
     def offered(self, actions: list[Action]) -> list[Action]:
         """Return the actions that a model is offered: none that look at variables where nothing is shared."""
+        # Making the notebook actions takes a tenth of a second: an agent that has none of them need not load them.
+        if self.variables.policy.share != "off" or "chatnb.kernel.actions" not in sys.modules:
+            return actions
         from .kernel.actions import without_variables
 
         return without_variables(actions, self.variables.policy)

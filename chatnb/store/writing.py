@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from .._clock import now
 from .._ids import new_id
@@ -21,7 +21,10 @@ _turns, _chunks, _injected, _incidents = tables.turns, tables.chunks, tables.inj
 
 _ENDED = ("completed", "awaiting", "stopped", "error")
 
-_FIND_TOKEN = select(_chats.c.owner_token)
+# Made once: these run with each batch of chunks, and making a statement costs more than running it.
+_FIND_TOKEN = select(_chats.c.owner_token).where(_chats.c.id == bindparam("chat_id"))
+_LOCK_TOKEN = _FIND_TOKEN.with_for_update()
+_ADD_CHUNKS = insert(_chunks)
 
 
 class SqlWriteTx(SqlBooks):
@@ -41,8 +44,7 @@ class SqlWriteTx(SqlBooks):
         Raises:
             LeaseLostError: It is not.
         """
-        statement = _FIND_TOKEN.where(_chats.c.id == self._chat_id)
-        row = self._run(statement.with_for_update() if lock else statement).first()
+        row = self._run(_LOCK_TOKEN if lock else _FIND_TOKEN, {"chat_id": self._chat_id}).first()
         if row is None or row[0] != token:
             assert self._connection is not None
             raise lease.lost(self._chat_id, lease.find_holder(self._connection, self._chat_id))
@@ -134,7 +136,7 @@ class SqlWriteTx(SqlBooks):
             "payload": payload,
             "bytes": len(payload.encode()),
         }
-        self._run(insert(_chunks), values)
+        self._run(_ADD_CHUNKS, values)
 
     def drop_chunks(self, turn_ids: Collection[str]) -> None:
         """Forget the chunk logs of these turns."""
