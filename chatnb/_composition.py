@@ -81,6 +81,7 @@ class Composition:
         take_over: bool = False,
         identity: Identity | None = None,
         kept: ChatObjects | None = None,
+        began: float | None = None,
     ) -> Chat:
         """Take the lease, make the engine, look for what a dead process left behind."""
         from .chat import Chat
@@ -92,6 +93,7 @@ class Composition:
             owner=owner,
             identity=identity.id if identity is not None else None,
             take_over=take_over,
+            began=began,
         )
         chat = Chat._make(agent, chat_id, self.runtime)
         chat._kept_objects = kept

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -143,6 +144,7 @@ class Agent:
         self, id: str, *, client_data: Any = None, take_over: bool = False, identity: Identity | None = None
     ) -> Chat:
         """Open a chat; `identity` is whom a site has authenticated: the owner of a chat that it makes."""
+        began = time.monotonic()
         store = open_store(self._store)
         with _opening:
             composition = self.composition()
@@ -151,7 +153,7 @@ class Agent:
             if chat is None:
                 me = this_process()
                 owner = Owner(host=me.host, pid=me.pid, start=me.start, kernel_id=host.kernel_id, label=host.label)
-                chat = composition.open(self, store, id, owner, take_over=take_over, identity=identity)
+                chat = composition.open(self, store, id, owner, take_over=take_over, identity=identity, began=began)
             chat._bind(self, client_data)
             return chat
 

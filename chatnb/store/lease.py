@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -21,7 +22,7 @@ Verdict = Literal["alive", "dead", "doubtful"]
 
 FRESH = timedelta(seconds=30)
 WATCHED_SECONDS = 12
-TAKE_OVER_PAUSE = 0.1
+TAKE_OVER_PAUSE = 0.25
 """Seconds between reading the token and swapping it: racers that start within them read the same token."""
 
 _c = tables.chats.c
@@ -49,9 +50,29 @@ class Holder:
     heartbeat_seq: int
 
 
+_RANDOM_BYTES = 16
+
+
 def new_token() -> str:
-    """Return a new owner token."""
-    return secrets.token_hex(16)
+    """Return a new owner token: random, and behind it when it was made, on the clock that this host's processes share.
+
+    The time tells racers from people who come later: who began before the token was made was in the race that it won.
+    """
+    return f"{secrets.token_hex(_RANDOM_BYTES)}{time.monotonic_ns():016x}"
+
+
+def was_won_after(holder: Holder, began: float, *, host: str) -> bool:
+    """Tell whether a lease of this host changed hands since then.
+
+    Args:
+        holder: The lease.
+        began: Monotonic seconds.
+        host: The host that asks.
+    """
+    stamp = (holder.token or "")[2 * _RANDOM_BYTES :]
+    if not stamp or holder.owner is None or holder.owner.host != host:
+        return False
+    return int(stamp, 16) > began * 1e9
 
 
 def find_holder(connection: Connection, chat_id: str) -> Holder | None:

@@ -115,7 +115,14 @@ class Store(Protocol):
     in_memory: bool
 
     def open_chat(
-        self, chat_id: str, *, agent: str, owner: Owner, identity: str | None = None, take_over: bool = False
+        self,
+        chat_id: str,
+        *,
+        agent: str,
+        owner: Owner,
+        identity: str | None = None,
+        take_over: bool = False,
+        began: float | None = None,
     ) -> OpenedChat:
         """Make or find the chat and take its lease (spec/recovery.md, section 3).
 

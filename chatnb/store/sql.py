@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -37,32 +38,50 @@ class SqlStore(Connections):
     # --- leases -----------------------------------------------------------------------------------------------------
 
     def open_chat(
-        self, chat_id: str, *, agent: str, owner: Owner, identity: str | None = None, take_over: bool = False
+        self,
+        chat_id: str,
+        *,
+        agent: str,
+        owner: Owner,
+        identity: str | None = None,
+        take_over: bool = False,
+        began: float | None = None,
     ) -> OpenedChat:
         """Make or find the chat and take its lease (spec/recovery.md, section 3).
+
+        Args:
+            chat_id: The chat.
+            agent: Its agent's name, for a new chat.
+            owner: Who opens it.
+            identity: Who makes it.
+            take_over: Take it from a living owner; not from one who has won it since `began`.
+            began: Monotonic seconds when the caller set out; None: now.
 
         Raises:
             ChatInUseError: Its owner is alive and `take_over` is False; or somebody else took it first.
             StoreError: The store can't be used; the subclass says why.
         """
-        opened = self._take(chat_id, agent, owner, identity, take_over)
+        began = time.monotonic() if began is None else began
+        opened: OpenedChat | None = None
         while opened is None:
-            opened = self._take(chat_id, agent, owner, identity, take_over)
+            opened = self._take(chat_id, agent, owner, identity, began if take_over else None)
         self._tokens[opened.token] = chat_id
         kill_point("lease.taken")
         return opened
 
-    def _take(self, chat_id: str, agent: str, owner: Owner, identity: str | None, take_over: bool) -> OpenedChat | None:
+    def _take(
+        self, chat_id: str, agent: str, owner: Owner, identity: str | None, forced_since: float | None
+    ) -> OpenedChat | None:
         """Try once; None when the chat came, went or was given back meanwhile."""
         token = lease.new_token()
         holder = self._find_holder(chat_id)
         if holder is None:
             row = self._make_chat(chat_id, agent, owner, identity, token)
             return None if row is None else OpenedChat(chat=row, token=token, created=True)
-        owner_was = self._may_take(holder, owner, take_over)
+        owner_was = self._may_take(holder, owner, forced_since)
         with self._writing(durable=True) as connection:
             found = connection.execute(SELECT_CHAT.where(tables.chats.c.id == chat_id)).first()
-            if lease.take(connection, holder, token, owner, forced=take_over) and found is not None:
+            if lease.take(connection, holder, token, owner, forced=forced_since is not None) and found is not None:
                 return OpenedChat(chat=make_chat(found), token=token, created=False, owner_was=owner_was)
             winner = lease.find_holder(connection, chat_id)
         if winner is not None and winner.token is not None:
@@ -70,13 +89,15 @@ class SqlStore(Connections):
         return None
 
     def _may_take(
-        self, holder: lease.Holder, owner: Owner, take_over: bool
+        self, holder: lease.Holder, owner: Owner, forced_since: float | None
     ) -> Literal["released", "dead", "taken_over"]:
         """Return what became of the former owner, or raise `ChatInUseError`."""
         if holder.token is None:
             return "released"
-        if take_over:
+        if forced_since is not None:
             verdict = lease.judge(holder, host=owner.host, at=_clock.now())
+            if verdict == "alive" and lease.was_won_after(holder, forced_since, host=owner.host):
+                raise lease.in_use(holder)
             self._wait(lease.TAKE_OVER_PAUSE)
             return "dead" if verdict == "dead" else "taken_over"
         if lease.is_alive(holder, host=owner.host, read=self._find_holder, wait=self._wait):
@@ -174,7 +195,7 @@ class SqlStore(Connections):
         holder = self._find_holder(chat_id)
         if holder is None:
             return False
-        self._may_take(holder, owner, take_over=False)
+        self._may_take(holder, owner, None)
         with self._writing(durable=True) as connection:
             if not lease.take(connection, holder, lease.new_token(), owner, forced=False):
                 winner = lease.find_holder(connection, chat_id)

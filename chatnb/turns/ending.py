@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .._json import JsonValue
 from .._killpoint import kill_point
-from ..errors import StoreError
+from ..errors import LeaseLostError, StoreError
 from ..history import Maker, is_settled
 from ..messages import UIMessage, is_tool_part, replace_parts
 from ..models import sum_usage
@@ -316,6 +316,8 @@ def settle_interrupted(run: TurnRun) -> bool:
         if run.is_written:
             with run.engine.write() as tx:
                 tx.move_turn(run.turn_id, {"starting", "running", "finishing"}, "interrupted")
+    except LeaseLostError:
+        return False  # whoever has the chat now finds the turn, and takes it up
     except StoreError as failure:
         run.engine.log_failure("an attempt could not be ended in order", failure)
         return False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import Any
 
 from tests.recovery.processes import Scene
 
@@ -161,61 +160,3 @@ class TestFork:
         result = [os.waitstatus_to_exitcode(status), outcome.status, len(chat.messages)]
         """)
         assert found == [0, "completed", 4]
-
-
-class TestRace:
-    """Two processes never both own a chat."""
-
-    ROUNDS = 200
-    RACE = """
-    from chatnb.errors import ChatInUseError, StoreError
-    import time
-    agent = make_agent(*["a"] * {rounds})
-    model = agent.model
-    wins = []
-    began = time.monotonic()
-    for number in range({rounds}):
-        turn = folder / f"round-{{number}}"
-        me = folder / f"ready-{{number}}-{{os.getpid()}}"
-        me.touch()
-        if time.monotonic() - began > 30:
-            (folder / "enough").touch()
-        while not turn.exists() and not (folder / "enough").exists():
-            if len(list(folder.glob(f"ready-{{number}}-*"))) == 2:
-                turn.touch()
-            time.sleep(0.0005)
-        if not turn.exists():
-            break
-        try:
-            chat = agent.chat(f"race-{{number}}", take_over=number % 2 == 1)
-            await chat.send("hi")
-            wins.append(number)
-        except (ChatInUseError, StoreError):
-            pass
-    result = wins
-    """
-
-    def test_many_rounds(self, scene: Scene) -> None:
-        """200 times, or as often as fits half a minute: one owner each time, never two answers."""
-        code = self.RACE.format(rounds=self.ROUNDS)
-        racers = [scene.start(code, limit=120.0) for _ in range(2)]
-        ended = [scene.end(racer) for racer in racers]
-        assert [e.status for e in ended] == [0, 0], [e.error for e in ended]
-        found: Any = scene.run(f"""
-        from chatnb.store import open_store
-        store = open_store(str(folder / "chats.db"))
-        result = []
-        for number in range({self.ROUNDS}):
-            nodes = store.load_nodes(f"race-{{number}}")
-            turns = store.load_turns(f"race-{{number}}", ("completed",))
-            result.append([len([n for n in nodes if n.role == "assistant"]), len(turns)])
-        """)
-        played = len(list(scene.folder.glob("round-*")))
-        plain = [found[number] for number in range(0, played, 2)]
-        assert plain == [[1, 1]] * len(plain)
-        assert played >= 20
-        wins = [set(e.result) for e in ended]
-        assert {n for n in wins[0] & wins[1] if n % 2 == 0} == set()
-        for number in range(1, played, 2):
-            assert found[number][0] == found[number][1]
-            assert found[number][0] <= 2

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from datetime import timedelta
 
 import pytest
@@ -184,6 +185,21 @@ class TestOpening:
             store.open_chat("c", agent="a", owner=us, take_over=True)
         assert len(won) == 1
         second.close()
+
+    def test_who_set_out_before_it_was_won(self, store: SqlStore, us: Owner) -> None:
+        """C6: a racer that reads the token only after the other has won has lost as well; who comes later has not."""
+        set_out = time.monotonic()
+        winner = dataclasses.replace(us, label="winner.ipynb")
+        store.open_chat("c", agent="a", owner=winner)
+        with pytest.raises(ChatInUseError, match=r"winner\.ipynb"):
+            store.open_chat("c", agent="a", owner=us, take_over=True, began=set_out)
+        assert store.open_chat("c", agent="a", owner=us, take_over=True).owner_was == "taken_over"
+
+    def test_a_dead_winner_is_no_winner(self, store: SqlStore, us: Owner) -> None:
+        """Section 3: who has won and died meanwhile keeps nobody out."""
+        set_out = time.monotonic()
+        store.open_chat("c", agent="a", owner=dataclasses.replace(us, start="earlier"))
+        assert store.open_chat("c", agent="a", owner=us, take_over=True, began=set_out).owner_was == "dead"
 
     def test_forgotten_in_memory(self, us: Owner) -> None:
         """A store in memory survives a simulated death of the owner."""
