@@ -7,6 +7,8 @@ from typing import Any
 
 JsonValue = Any
 """A JSON value. The one place where `Any` is right."""
+# Made once: `json.dumps` makes an encoder for each call.
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 def dumps(value: JsonValue) -> str:
@@ -16,7 +18,7 @@ def dumps(value: JsonValue) -> str:
         ValueError: A number is not finite.
         TypeError: A value is not JSON.
     """
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return _encode(value)
 
 
 def canonical(value: JsonValue) -> str:

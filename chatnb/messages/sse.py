@@ -34,6 +34,8 @@ _LINE_END = re.compile(rb"\r\n|\r|\n")
 _SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]")
 # JSON allows these raw, but many readers of lines end a line at them.
 _LINE_SEPARATORS: Final = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+# Made once: `json.dumps` makes an encoder for each call, which is most of what a delta costs.
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
 def encode_sse(chunk: Any) -> bytes:
@@ -45,7 +47,7 @@ def encode_sse(chunk: Any) -> bytes:
         ChunkParseError: The chunk holds a number that is not finite, or a value that JSON does not have.
     """
     try:
-        text = json.dumps(chunk, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = _encode(chunk)
     except (ValueError, TypeError, RecursionError):
         raise ChunkParseError(
             "a chunk can't be written as JSON: it holds a number that is not finite, a value of another type, or is "

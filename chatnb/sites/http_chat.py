@@ -59,13 +59,16 @@ class ChatRoutes:
     async def _whole(self, submission: Submission, chat: Chat) -> AsyncIterator[list[WireChunk]]:
         """Yield a turn's chunks from `start`, those of attempts in former processes too."""
         is_first = True
-        async for batch in submission._log.read_batches():
+        async for batch in self._read(submission):
             if is_first and batch[0]["type"] != "start":
                 earlier = await self._site.on_runtime(lambda: _earlier_chunks(chat))
                 if earlier:
                     yield earlier
             is_first = False
             yield batch
+
+    def _read(self, submission: Submission) -> AsyncIterator[list[WireChunk]]:
+        return submission._log.read_batches(cross=self._site.crossing.take)
 
     async def _stream(self, taken: Taken) -> Response | Answer:
         submission = taken.submission
@@ -90,7 +93,7 @@ class ChatRoutes:
         elif chat is not None:
             batches = self._whole(submission, chat)
         else:
-            batches = submission._log.read_batches()
+            batches = self._read(submission)
         stops = submission._input is None or submission._input.origin == ORIGIN
         return EventStream(
             encoded(batches, self._site.redact, count),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING
 
 from starlette.requests import Request
@@ -43,7 +43,7 @@ class Mailbox:
             self._events.append(event)
         self._there.set()
 
-    async def read(self, end: Callable[[], None]) -> AsyncIterator[list[bytes]]:
+    async def read(self, end: Callable[[], None]) -> AsyncGenerator[list[bytes]]:
         """Yield what is there, as it comes; `end` is called when nobody reads any more."""
         try:
             yield [named_event("ready", {})]

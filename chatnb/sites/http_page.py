@@ -10,7 +10,7 @@ import asyncio
 import base64
 import binascii
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +92,7 @@ class Session:
             self._waiting, self._size = [], 0
         self._there.set()
 
-    async def read(self) -> AsyncIterator[list[bytes]]:
+    async def read(self) -> AsyncGenerator[list[bytes]]:
         """Yield the frames as they come."""
         yield [b": open\n\n"]
         while True:

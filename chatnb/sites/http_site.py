@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 
 from ..actions import Identity
+from .crossing import Crossing
 from .http_errors import HttpProblem
 from .http_proof import Proof
 from .place import SitePlace
@@ -58,6 +59,14 @@ class HttpSite(SitePlace):
         self.watched: dict[object, str] = {}
         self._readers: dict[Submission, int] = {}
         self._leaving: dict[Submission, asyncio.TimerHandle] = {}
+        self._crossing: Crossing | None = None
+
+    @property
+    def crossing(self) -> Crossing:
+        """The way to the server's loop, which runs now."""
+        if self._crossing is None:
+            self._crossing = Crossing()
+        return self._crossing
 
     # --- who calls ----------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Literal
 
 from starlette.types import Receive, Scope, Send
@@ -54,7 +54,7 @@ class EventStream:
 
     def __init__(
         self,
-        source: AsyncIterator[list[bytes]],
+        source: AsyncGenerator[list[bytes]],
         *,
         keep_alive: float,
         closing: asyncio.Event,
@@ -76,46 +76,89 @@ class EventStream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response."""
+        writer = _Writer(send, self._keep_alive)
         watch = asyncio.ensure_future(_until_gone(receive))
-        work = asyncio.ensure_future(self._send_all(send))
+        ends = asyncio.ensure_future(self._closing.wait())
+        work = asyncio.ensure_future(self._send_all(writer))
         try:
-            await asyncio.wait({watch, work}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({watch, ends, work}, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 work.result()
+            elif not watch.done():
+                await _cancel(work)
+                self._how = "closing"
+                await writer.put(encode_sse(CLOSING) if self._resumable else b"", more=False)
         finally:
-            for task in (watch, work):
-                task.cancel()
-            await asyncio.gather(watch, work, return_exceptions=True)
+            writer.close()
+            await _cancel(watch, ends, work)
+            await self._source.aclose()
             self._left(self._how)
 
-    async def _send_all(self, send: Send) -> None:
+    async def _send_all(self, writer: _Writer) -> None:
         headers = [(name.encode(), value.encode()) for name, value in self._headers.items() if name != "connection"]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-
-        async def put(data: bytes, more: bool = True) -> bool:
-            try:
-                async with asyncio.timeout(STALLED_SECONDS):
-                    await send({"type": "http.response.body", "body": data, "more_body": more})
-            except TimeoutError:
-                self._how = "slow"
-                return False
-            return True
-
+        await writer.start(headers)
         loop = asyncio.get_running_loop()
-        async for events in paced(self._source, self._keep_alive, self._closing):
-            if events is None:
-                self._how = "closing"
-                await put(encode_sse(CLOSING) if self._resumable else b"", more=False)
-                return
+        async for events in self._source:
             started = loop.time()
-            if not await put(events):
+            if not await writer.put(b"".join(events)):
+                self._how = "slow"
                 return
             if self._resumable and loop.time() - started > BLOCKED_SECONDS and self._behind() > FAR_BEHIND:
                 self._how = "slow"
-                await put(encode_sse(RESUME), more=False)
+                await writer.put(encode_sse(RESUME), more=False)
                 return
-        self._how = "done"
-        await put(self._end, more=False)
+        self._how = "done" if await writer.put(self._end, more=False) else "slow"
+
+
+class _Writer:
+    """Writes a response's body, and a comment after each silence."""
+
+    def __init__(self, send: Send, keep_alive: float) -> None:
+        self._send = send
+        self._keep_alive = keep_alive
+        self._loop = asyncio.get_running_loop()
+        self._last = self._loop.time()
+        self._lock = asyncio.Lock()
+        self._timer: asyncio.TimerHandle | None = None
+        self._comment: asyncio.Task[bool] | None = None
+
+    async def start(self, headers: list[tuple[bytes, bytes]]) -> None:
+        """Send the head."""
+        await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+        self._timer = self._loop.call_later(self._keep_alive, self._look)
+
+    async def put(self, data: bytes, more: bool = True) -> bool:
+        """Send a piece; False when the connection takes nothing."""
+        async with self._lock:
+            try:
+                async with asyncio.timeout(STALLED_SECONDS):
+                    await self._send({"type": "http.response.body", "body": data, "more_body": more})
+            except TimeoutError:
+                return False
+            self._last = self._loop.time()
+            return True
+
+    def _look(self) -> None:
+        """Send a comment if nothing was sent for so long, and look again; one timer serves the whole response."""
+        due = self._last + self._keep_alive
+        if self._loop.time() >= due:
+            if not self._lock.locked():
+                self._comment = asyncio.ensure_future(self.put(KEEP_ALIVE))
+            due = self._loop.time() + self._keep_alive
+        self._timer = self._loop.call_at(due, self._look)
+
+    def close(self) -> None:
+        """Send no more comments."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._comment is not None:
+            self._comment.cancel()
+
+
+async def _cancel(*tasks: asyncio.Future[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _until_gone(receive: Receive) -> None:
@@ -125,50 +168,9 @@ async def _until_gone(receive: Receive) -> None:
             return
 
 
-async def paced(
-    source: AsyncIterator[list[bytes]], keep_alive: float, closing: asyncio.Event
-) -> AsyncIterator[bytes | None]:
-    """Yield pieces of the source, a comment after each silence, and None when the server ends."""
-    ends = asyncio.ensure_future(closing.wait())
-    following: asyncio.Future[list[bytes]] | None = None
-    try:
-        while True:
-            if following is None:
-                following = asyncio.ensure_future(_next(source))
-            waits: set[asyncio.Future[Any]] = {following, ends}
-            await asyncio.wait(waits, timeout=keep_alive, return_when=asyncio.FIRST_COMPLETED)
-            if following.done():
-                events = following.result()
-                following = None
-                if not events:
-                    return
-                yield b"".join(events)
-            elif ends.done():
-                yield None
-                return
-            else:
-                yield KEEP_ALIVE
-    finally:
-        ends.cancel()
-        if following is not None:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
-        close = getattr(source, "aclose", None)
-        if close is not None:
-            await close()
-
-
-async def _next(source: AsyncIterator[list[bytes]]) -> list[bytes]:
-    """Return the next list of events, an empty one at the end."""
-    try:
-        return await anext(source)
-    except StopAsyncIteration:
-        return []
-
-
 async def encoded(
     batches: AsyncIterator[list[WireChunk]], redact: Redact | None, count: Callable[[int], None] = lambda n: None
-) -> AsyncIterator[list[bytes]]:
+) -> AsyncGenerator[list[bytes]]:
     """Yield the events of chunks, in pieces of about 64 KiB."""
     async for batch in batches:
         events: list[bytes] = []

@@ -94,7 +94,8 @@ class Elicitation:
         asked = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._ask(prepared), self._loop))
         stopped = asyncio.ensure_future(self._stop.wait())
         try:
-            await asyncio.wait({asked, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            waits: set[asyncio.Future[Any]] = {asked, stopped}
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             return asked.result() if asked.done() and not self._stop.is_set() else None
         finally:
             asked.cancel()

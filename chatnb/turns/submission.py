@@ -61,9 +61,18 @@ class ChunkLog:
                 yield chunk
 
     async def read_batches(
-        self, most: int = 256, around: Callable[[], AbstractContextManager[None]] = nullcontext
+        self,
+        most: int = 256,
+        around: Callable[[], AbstractContextManager[None]] = nullcontext,
+        cross: Callable[[Callable[[], None]], None] | None = None,
     ) -> AsyncIterator[list[WireChunk]]:
-        """Yield as `read`, but at once all that is there, up to `most` chunks."""
+        """Yield as `read`, but at once all that is there, up to `most` chunks.
+
+        Args:
+            most: Chunks of one batch.
+            around: Wraps each wait.
+            cross: Brings a function from any thread to the reader's loop; readers of one loop may share their hops.
+        """
         index = 0
         while True:
             while index < len(self._chunks):
@@ -74,7 +83,9 @@ class ChunkLog:
             event = asyncio.Event()
 
             def wake(loop: asyncio.AbstractEventLoop = loop, event: asyncio.Event = event) -> None:
-                if not loop.is_closed():
+                if cross is not None:
+                    cross(event.set)
+                elif not loop.is_closed():
                     loop.call_soon_threadsafe(event.set)
 
             with self._lock:

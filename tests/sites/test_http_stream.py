@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -17,7 +17,7 @@ from chatnb.sites.http_stream import FAILED, EventStream, encode_event
 from tests.sites.http_server import by_key, chunks_of, client_of, serving, user
 
 
-async def pieces(count: int) -> AsyncIterator[list[bytes]]:
+async def pieces(count: int) -> AsyncGenerator[list[bytes]]:
     for number in range(count):
         yield [b"data: %d\n\n" % number]
 
@@ -75,7 +75,7 @@ class TestSlowClients:
         closing = asyncio.Event()
         closing.set()
 
-        async def silent() -> AsyncIterator[list[bytes]]:
+        async def silent() -> AsyncGenerator[list[bytes]]:
             await never()
             yield []
 
