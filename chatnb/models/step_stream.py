@@ -11,7 +11,7 @@ from typing import Any
 from chatnb.errors import ModelError, ModelStreamError
 from chatnb.models.port import Model, ModelRequest, StepEnd, StepItem
 from chatnb.models.usage import Usage
-from chatnb.runtime.contain import is_being_cancelled
+from chatnb.runtime.contain import is_being_cancelled, running_task
 
 
 async def stream_step(model: Model, request: ModelRequest, *, source: Any = None) -> AsyncIterator[StepItem]:
@@ -29,19 +29,25 @@ async def stream_step(model: Model, request: ModelRequest, *, source: Any = None
         ModelStreamError: The stream ended without a `StepEnd` (`kind="incomplete"`).
         ModelError: The model's own, or any other exception wrapped, with the raw one as cause.
     """
+    here = running_task()
+    is_asked = True
     try:
         stream: Any = model.stream(request) if source is None else source
         async with aclosing(_closable(stream)) as items:
             async for item in items:
+                is_asked = False
                 if isinstance(item, StepEnd):
                     yield _checked_end(item)
                     return
                 yield item
-    except (ModelError, GeneratorExit):
+                is_asked = True
+    except ModelError:
         raise
     except BaseException as error:
         if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
             raise
+        if isinstance(error, GeneratorExit) and not (is_asked and here is not None and running_task() is here):
+            raise  # this generator is being closed
         text = str(error)
         raise ModelError(f"Model {model.name!r} failed: {type(error).__name__}{': ' + text if text else ''}") from error
     raise ModelStreamError(

@@ -40,14 +40,25 @@ async def contained(work: Awaitable[T]) -> T:
         EscapedError: It raised what is no `Exception`.
         asyncio.CancelledError: The task at hand is being cancelled.
     """
+    here = running_task()
     try:
         return await work
-    except (Exception, GeneratorExit):
+    except Exception:
         raise
     except BaseException as error:
+        if isinstance(error, GeneratorExit) and (here is None or running_task() is not here):
+            raise  # this coroutine is being closed: nobody runs it any more
         if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
             raise
         raise EscapedError(error) from error
+
+
+def running_task() -> asyncio.Task[object] | None:
+    """Return the task that runs this code, or None. Who is closed from outside is not in its own any more."""
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # no loop runs here
+        return None
 
 
 def is_being_cancelled() -> bool:

@@ -12,6 +12,8 @@ __all__ = ["Clock"]
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 _ROUNDS = 50
 _MOST_ROUNDS = 500
+_SAME = 1e-9
+"""Moments that differ by less than this are the same one."""
 
 
 class Clock:
@@ -50,6 +52,7 @@ class Clock:
         """Move the clock and wake whoever was waiting for that, in order of time.
 
         Work that can go on before the clock moves goes on first, so a wait that it begins counts from before the move.
+        Likewise on the way: who is woken goes on before the next one is, and what it then waits for is waited for too.
 
         Args:
             seconds: How far.
@@ -67,14 +70,23 @@ class Clock:
 
     async def _advance(self, seconds: float) -> None:
         await settle()
-        self._move(seconds)
+        left = seconds
+        while (due := self._next_due()) is not None and due < self._seconds + left - _SAME:
+            step = max(0.0, due - self._seconds)
+            left -= step
+            self._move(step)
+            await settle()
+        self._move(left)
         await settle()
+
+    def _next_due(self) -> float | None:
+        return min((due for due, _, future in self._sleepers if not future.done()), default=None)
 
     def _move(self, seconds: float) -> None:
         self._coming -= seconds
         self._seconds += seconds
         for due, _, future in sorted(self._sleepers, key=lambda entry: entry[:2]):
-            if due <= self._seconds + 1e-9 and not future.done():
+            if due <= self._seconds + _SAME and not future.done():
                 future.set_result(None)
 
 

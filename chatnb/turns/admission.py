@@ -121,6 +121,10 @@ class Queue:
             return True
         return False
 
+    def replace(self, input_: Input, other: Input) -> None:
+        """Put another input in the place of one that waits."""
+        self._waiting[self._waiting.index(input_)] = other
+
     def drop_older_than(self, generation: int) -> list[Input]:
         """Take out all inputs of an older generation."""
         stale = [i for i in self._waiting if i.row.generation < generation]
@@ -134,4 +138,4 @@ class Queue:
 
     def lines(self) -> tuple[Waiting, ...]:
         """Return what `chat.queue` shows."""
-        return tuple(i.to_waiting() for i in self._waiting if i.take_up is None)
+        return tuple(i.to_waiting() for i in self._waiting if i.take_up is None and not i.is_unanswered)

@@ -28,6 +28,7 @@ from .records import Outcome, TurnError, Update
 from .resumed import Offer, Resumed
 from .steering import accept_steering, is_steering, leftover_sends
 from .submission import Submission
+from .withdrawing import cancel_input, keep_unanswered, stop_submission
 
 
 class ChatEngine(EngineRecovery):
@@ -165,6 +166,8 @@ class ChatEngine(EngineRecovery):
             self.queue.put_first(left)
 
     async def _run(self, input_: Input) -> Outcome:
+        if input_.is_unanswered:
+            return keep_unanswered(self, input_)
         if input_.take_up is not None:
             taken = await input_.take_up(input_)
             return taken if isinstance(taken, Outcome) else await self._resume(input_, taken)
@@ -307,28 +310,11 @@ class ChatEngine(EngineRecovery):
 
     def stop_submission(self, submission: Submission) -> None:
         """Stop one input (`submission.stop()`), from any thread."""
-        self.runtime.post(self._stop_submission, submission)
-
-    def _stop_submission(self, submission: Submission) -> None:
-        input_ = submission._input
-        if submission.done or input_ is None:
-            return
-        if self.queue.running is input_:
-            self.stop()
-        elif input_ in self.steering:
-            self.steering.remove(input_)
-            self.skip(input_)
-        elif self.queue.remove(input_):
-            self.skip(input_)
-            self.queue_changed()
-            self.kick()
+        self.runtime.post(stop_submission, self, submission)
 
     def cancel_input(self, input_id: str) -> Input | None:
         """Take a waiting input out of the line by its id; None when it does not wait."""
-        found = next((i for i in (*self.queue, *self.steering) if i.row.id == input_id), None)
-        if found is not None:
-            self._stop_submission(found.submissions[-1])
-        return found
+        return cancel_input(self, input_id)
 
     def defer(self, work: Any, context: contextvars.Context) -> None:
         """Start work beside the turn; the turn waits for it up to its response."""

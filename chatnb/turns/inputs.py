@@ -7,6 +7,7 @@ import contextvars
 import mimetypes
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,8 @@ class Input:
         not_before: Monotonic time before which it must not start (debounce).
         superseded: Sends whose messages enter the history just before this one's.
         absorbed: Ids of the rows that were merged into this one.
+        merged: The sends that it was merged from, itself as it was sent last; empty when it is one send.
+        is_unanswered: Its message and those it superseded enter the history in its place, and no turn follows.
         take_up: Decides about the interrupted turn that this input stands for.
         is_handed_over: Its turn was interrupted and is in line again: nobody is told yet.
         clears: It is the built-in `clear`: a later send does not overlap with it.
@@ -55,6 +58,8 @@ class Input:
     not_before: float | None = None
     superseded: list[Input] = field(default_factory=list)
     absorbed: tuple[str, ...] = ()
+    merged: tuple[Input, ...] = ()
+    is_unanswered: bool = False
     clears: bool = False
     stored: bool = True
     take_up: TakeUp | None = None
@@ -96,7 +101,43 @@ class Input:
             row=replace(later.row, payload=later.row.payload | {"message": message}),
             submissions=self.submissions + later.submissions,
             absorbed=(*self.absorbed, self.row.id, *later.absorbed),
+            superseded=self.superseded + later.superseded,
+            merged=(*(self.merged or (self,)), later),
         )
+
+    @property
+    def _shared(self) -> list[Submission]:
+        """Who shares this input's outcome for a message that enters the history before its own."""
+        return [s for one in self.superseded for s in one.submissions if s in self.submissions]
+
+    def _alone(self) -> Input:
+        """Return this send without those that enter the history before it."""
+        shared = self._shared
+        return replace(self, superseded=[], submissions=[s for s in self.submissions if s not in shared])
+
+    def without(self, submission: Submission | None) -> tuple[list[Input], Input | None]:
+        """Take one submission's send out of a waiting input; None takes out all that stands in its line.
+
+        Returns:
+            The sends that go, and the input that waits in its place, or None. A message that was superseded by what
+            goes still enters the history, unanswered.
+        """
+        shared = self._shared
+        for one in self.superseded:
+            if submission is not None and submission in one.submissions and submission in shared:
+                rest = [other for other in self.superseded if other is not one]
+                others = [s for s in self.submissions if s not in one.submissions]
+                return [one], replace(self, superseded=rest, submissions=others)
+        kept = [one for one in self.merged if submission is not None and submission not in one._alone().submissions]
+        if kept:
+            left = reduce(Input.merged_with, (one._alone() for one in kept))
+            gone = [one._alone() for one in self.merged if one not in kept]
+            return gone, replace(left, superseded=self.superseded, submissions=[*shared, *left.submissions])
+        if not self.superseded:
+            return [self], None
+        *before, last = self.superseded
+        left = replace(last, superseded=before, submissions=shared or last.submissions, is_unanswered=not shared)
+        return [self._alone()], left
 
 
 def _short(input_: Input) -> str:

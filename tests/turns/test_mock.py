@@ -94,6 +94,15 @@ class TestMock:
             assert t.clock.monotonic() == 2.0
             assert (await sent).status == "completed"
 
+    async def test_an_advance_over_several_waits(self) -> None:
+        """Who is woken on the way goes on before the next is, and its next wait counts from then."""
+        async with mock_chat(Agent(ScriptedModel([Reply("one two three four", delay=1.0)]))) as t:
+            sent = t.chat.send("hi")
+            await t.clock.advance(2.5)
+            assert t.chat.messages[-1].text == "one two "
+            await t.clock.advance(10)
+            assert sent.result().text == "one two three four"
+
     async def test_requests_of_another_model(self) -> None:
         """`requests` has those of a model that `stream_text` is given as well."""
         agent = Agent(ScriptedModel(["never"]))

@@ -18,7 +18,7 @@ TEXT = [
     {"type": "text-start", "id": "t"},
     {"type": "text-delta", "id": "t", "delta": "half"},
 ]
-NOT_EXCEPTIONS = [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError(), BaseException("odd")]
+NOT_EXCEPTIONS = [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError(), GeneratorExit(), BaseException("odd")]
 HOOKS = [
     "on_boot",
     "on_validate_messages",

@@ -146,6 +146,79 @@ class TestPolicies:
             assert (a.result().status, b.result().status) == ("completed", "skipped")
 
 
+class TestTakenBack:
+    """A waiting send that is stopped takes nothing else with it (section 2: nothing that arrives mid-turn is lost)."""
+
+    @pytest.mark.parametrize("policy", ["latest", Debounce(0.5)])
+    async def test_what_it_superseded_stays(self, policy: Any) -> None:
+        """`latest`, A runs, C has superseded B and is stopped: B is on the chain, unanswered; the next send follows."""
+        async with mock_chat(agent(policy)) as mock:
+            mock.chat.send("A")
+            await mock.clock.advance(0)
+            b, c = mock.chat.send("B"), mock.chat.send("C")
+            await mock.clock.advance(0)
+            c.stop()
+            await mock.clock.advance(0)
+            assert (b.result().status, c.result().status) == ("skipped", "skipped")
+            assert mock.chat.queue == ()
+            await run_on(mock)
+            assert texts(mock) == ["A", "A is answered", "B"]
+            mock.chat.send("D")
+            await run_on(mock)
+            assert texts(mock) == ["A", "A is answered", "B", "D", "answer 2"]
+            await mock.restart()
+            assert texts(mock) == ["A", "A is answered", "B", "D", "answer 2"]
+            assert len(mock.requests) == 2
+
+    async def test_a_later_send_supersedes_what_is_left(self) -> None:
+        """`latest`: C, which superseded B, is stopped, and D comes: B stands before D."""
+        async with mock_chat(agent("latest")) as mock:
+            mock.chat.send("A")
+            await mock.clock.advance(0)
+            mock.chat.send("B")
+            mock.chat.send("C").stop()
+            await mock.clock.advance(0)
+            d = mock.chat.send("D")
+            await run_on(mock)
+            assert d.result().status == "completed"
+            assert texts(mock) == ["A", "A is answered", "B", "D", "answer 2"]
+
+    @pytest.mark.parametrize(
+        ("which", "left", "id_of"),
+        [(0, "y\n\nz", 2), (1, "x\n\nz", 2), (2, "x\n\ny", 1)],
+        ids=["first", "middle", "last"],
+    )
+    async def test_one_of_several_merged(self, which: int, left: str, id_of: int) -> None:
+        """`merge`: x, y and z wait as one message, one is stopped: it ends `skipped`, the others are one message."""
+        async with mock_chat(agent("merge")) as mock:
+            mock.chat.send("A")
+            await mock.clock.advance(0)
+            made = [
+                mock.chat.send({"id": f"m{n}", "parts": [{"type": "text", "text": text}]})
+                for n, text in enumerate("xyz")
+            ]
+            await mock.clock.advance(0)
+            made[which].stop()
+            await run_on(mock)
+            statuses = ["completed", "completed", "completed"]
+            statuses[which] = "skipped"
+            assert [s.result().status for s in made] == statuses
+            assert texts(mock) == ["A", "A is answered", left, "answer 2"]
+            assert mock.chat.messages[2].id == f"m{id_of}"
+
+    async def test_all_merged_one_after_another(self) -> None:
+        """`merge`: when all that was merged is stopped, nothing waits and nothing is added."""
+        async with mock_chat(agent("merge")) as mock:
+            mock.chat.send("A")
+            await mock.clock.advance(0)
+            made = [mock.chat.send(text) for text in "xyz"]
+            for one in made:
+                one.stop()
+            await run_on(mock)
+            assert [s.result().status for s in made] == ["skipped"] * 3
+            assert texts(mock) == ["A", "A is answered"]
+
+
 class TestClear:
     """`clear()` raises the generation at the call."""
 
