@@ -33,6 +33,29 @@ const lexerOnly = {
   },
 };
 
+/**
+ * Members that only the core knows get short names: of its classes, and of marked's rules. Never one that a frame, a
+ * command, the host or an extra names; never one that is read by a string.
+ */
+const INTERNAL = `
+  answered applyEarly expect giveBack hadStop hasSelection heardAt helloAt helloTimer inputError isExpecting isFollowing
+  listeners onInsertCell onRefused onTurnEnd onWaiting outgoing putAll receiveMark receiveOps receivePage receiveReset
+  requestReset resyncTimer sayHello setOrder setPending setPhase setWaiting settleHello silenceTimer transmitHello
+  unsubscribe wasStreaming whenLoaded
+  anyLine anyPunctuation backpedal beginningSpace blockSkip blockTokens blockquoteSetextReplace blockquoteSetextReplace2
+  blockquoteStart carriageReturn codeRemoveIndent delLDelim delRDelim doubleBlankLine emStrong emStrongLDelim
+  emStrongRDelimAst emStrongRDelimUnd endATag endAngleBracket endPreScriptTag endingHash endingSpaceChar escapeReplace
+  escapeReplaceNoEncode escapeTest escapeTestNoEncode fencesBeginRegex findPipe headingBeginRegex hrRegex hrefBrackets
+  htmlBeginRegex inLink inRawBlock indentCodeCompensation inlineQueue inlineText inlineTokens lheading lineBreak
+  listIsTask listItemRegex listReplaceNesting listReplaceTabs listReplaceTask listTaskCheckbox multipleSpaceGlobal
+  newLineCharGlobal nextBulletRegex nonSpaceChar notSpaceStart outputLinkReplace pedanticHrefTitle percentDecode reflink
+  reflinkSearch slashPipe spaceLine splitPipe startATag startAngleBracket startPreScriptTag startingSpaceChar
+  tabCharGlobal tableAlignCenter tableAlignChars tableAlignLeft tableAlignRight tableDelimiter tableRowBlankLine
+  unescapeTest unicodeAlphaNumeric
+`
+  .trim()
+  .split(/\s+/);
+
 const common = {
   absWorkingDir: here,
   bundle: true,
@@ -60,6 +83,7 @@ if (common.minify) {
     module: true,
     toplevel: true,
     compress: { passes: 3, ecma: 2020, unsafe_arrows: true, pure_getters: true, keep_fargs: false },
+    mangle: { properties: { regex: new RegExp(`^(?:${INTERNAL.join("|")})$`) } },
     format: { ecma: 2020 },
   });
   await writeFile(path, code);

@@ -76,6 +76,43 @@ describe("a growing text", () => {
     for (let end = 1; end <= text.length; end += 1) expect(raw(mend(text.slice(0, end))), text.slice(0, end)).not.toMatch(/\*|~|`|\]\(|\|/);
   });
 
+  // All letters that are drawn, formulas as one sign each.
+  const shown = (text: string): string => {
+    const walk = (tokens: Tree[]): string =>
+      tokens
+        .map((token): string => {
+          const table = token as unknown as { header?: { tokens: Tree[] }[]; rows?: { tokens: Tree[] }[][] };
+          if (token.type === "math") return "∎";
+          if (token.type === "image") return "□";
+          if (table.header) return [table.header, ...(table.rows ?? [])].flat().map((cell) => walk(cell.tokens)).join("");
+          if (token.items) return walk(token.items);
+          if (token.tokens?.length) return walk(token.tokens);
+          return ["space", "def", "hr", "br", "checkbox"].includes(token.type) ? "" : (token.text ?? "");
+        })
+        .join("");
+    return walk(lex(text) as Tree[]).replace(/\s/g, "");
+  };
+
+  it.each([
+    ...["- one\n- two **b**\n  - three", "1. one\n2) two", "* star\n+ plus", "> quote *x*\n> more\n\nend", "> - a\n> - b `c`\n"],
+    ...["- [ ] open\n- [x] done", "# Head *it*\n\ntext\n\n---\n\nb", "Title\n===\n\nx", "***\n\nb", "line one  \nline two"],
+    ...["``a ` b`` c", "x `` ` `` y", "`$d$` and `**x**`", "and ![alt](http://a.example/x.png) shown!", "a \\* b \\$ c \\\\ d"],
+    ...["\\(a\\) and \\[b\\] end", "\\[\na+b\n\\]\n\nend", "$$\na+b\n$$\n\nend", "$a_1$, $b_2$ and **$c$**", "**Note:** $\\frac{a}{b}$ is", "costs $5 and $10. done"],
+    ...["<http://a.example> and http://b.example/x_y_z ok", "5 < 6 and <b>raw</b> html", "[![alt](http://x.example/i.png)](http://y.example) z", "[l](http://a.example/(x)) z"],
+    ...["- a\n    ```py\n    x = '`'\n    ```\n- b", "> ```\n> code\n> ```\n\nend", "~~~\ncode\n~~~\nend", "````md\n```py\nx\n```\n````\nend", "1. ```py\n   x\n   ```\n2. b"],
+  ])("C20 of widget.md: what is shown of %j is always the beginning of what it becomes", (text) => {
+    const end = shown(text);
+    for (let at = 1; at <= text.length; at += 1) {
+      const part = shown(mend(text.slice(0, at)));
+      expect(end.slice(0, part.length), text.slice(0, at)).toBe(part);
+    }
+  });
+
+  it("C20 of widget.md: no entity is shown before it is whole", () => {
+    for (const part of ["x &", "x &am", "x &#", "x &#38"]) expect(raw(mend(part))).toBe("x ");
+    expect(raw(mend("x &amp;"))).toBe("x &amp;");
+  });
+
   it("C20 of widget.md: an open link or image is neither link nor image", () => {
     for (const text of ["[a](http", "![a](http", "[a]"]) {
       const links = (lex(mend(text)) as Tree[]).flatMap((token) => token.tokens ?? []).filter((token) => token.type === "image");

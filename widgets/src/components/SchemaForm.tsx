@@ -1,5 +1,5 @@
 import { h } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { RefObject, VNode } from "preact";
 import { useApp } from "../app";
 import type { Form } from "../extras/form";
@@ -38,7 +38,7 @@ export function SchemaForm({ schema, values, label, handle }: { schema: JsonObje
       isCurrent = false;
     };
   }, []);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (form) box.current?.replaceChildren(form.element);
   }, [form]);
   handle.current = {

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { RefObject } from "preact";
 import { useApp } from "../app";
 import type { ExtraModule, ExtraName } from "../extras";
@@ -31,7 +31,8 @@ export function useExtra<N extends ExtraName, E extends HTMLElement>(
       isCurrent = false;
     };
   }, [name, ...inputs]);
-  useEffect(() => {
+  // Before paint: nothing is empty for a frame.
+  useLayoutEffect(() => {
     if (drawn) box.current?.replaceChildren(drawn);
   }, [drawn]);
   return { box, isDrawn: drawn !== null, error };

@@ -58,7 +58,8 @@ function inlineToken(token: Token): ComponentChild {
       return <Picture url={token.href as string} alt={plain(token.text as string)} />;
     case "link": {
       const href = String(token.href);
-      if (!LINK.test(href)) return <span>{inline(token.tokens)}</span>;
+      // A bare address is a link once it is whole.
+      if (!LINK.test(href) || (isGrowing && !/^[<[]/.test(token.raw))) return <span>{inline(token.tokens)}</span>;
       return (
         <a href={href} target="_blank" rel="noopener noreferrer">
           {inline(token.tokens)}
@@ -107,6 +108,9 @@ function table(token: Tokens.Table): VNode {
   );
 }
 
+/** While the block that grows is drawn: code in it, in lists too, is not complete. */
+let isGrowing = false;
+
 function block(token: Token): VNode | null {
   switch (token.type) {
     case "paragraph":
@@ -116,7 +120,7 @@ function block(token: Token): VNode | null {
       // The panel's own title is a heading of level two; what is written below it comes after.
       return h(`h${Math.min(6, (token.depth as number) + 2)}`, { dir: "auto", "data-depth": token.depth as number }, inline(token.tokens)) as VNode;
     case "code":
-      return <Code text={token.text as string} lang={((token.lang as string | undefined) ?? "").split(/[\s{]/)[0] ?? ""} isDone />;
+      return <Code text={token.text as string} lang={(token.lang as string | undefined) ?? ""} isDone={!isGrowing} />;
     case "blockquote":
       return <blockquote dir="auto">{(token.tokens ?? []).map(block)}</blockquote>;
     case "list": {
@@ -148,10 +152,10 @@ class DrawnBlock extends Component<{ block: Block; isOpen: boolean }> {
   }
 
   render({ block: { token }, isOpen }: { block: Block; isOpen: boolean }): VNode | null {
-    if (isOpen && token.type === "code") {
-      return <Code text={token.text as string} lang={(token.lang as string | undefined) ?? ""} isDone={false} />;
-    }
-    return block(token);
+    isGrowing = isOpen;
+    const drawn = block(token);
+    isGrowing = false;
+    return drawn;
   }
 }
 

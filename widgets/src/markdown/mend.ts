@@ -1,4 +1,5 @@
-const FENCE = /^ {0,3}(`{3,}|~{3,})/;
+// Fences stand in lists and quotations too.
+const FENCE = /^[ \t>]*(?:(?:[-+*]|\d+[.)])[ \t]+)*(`{3,}|~{3,})/;
 
 /** Whether the text ends inside a fenced code block. */
 export function isInFence(text: string): boolean {
@@ -7,7 +8,7 @@ export function isInFence(text: string): boolean {
     const mark = FENCE.exec(line)?.[1];
     if (!mark) continue;
     if (open === "") open = mark;
-    else if (mark[0] === open[0] && mark.length >= open.length && line.trim() === mark) open = "";
+    else if (mark[0] === open[0] && mark.length >= open.length && /^[ \t>]*[`~]+\s*$/.test(line)) open = "";
   }
   return open !== "";
 }
@@ -29,12 +30,12 @@ function mendTable(text: string): string {
 
 /** Math that is not closed yet is drawn as math; a dollar sign before a digit or a space stays a price. */
 function mendMath(text: string): string {
-  const block = text.slice(text.lastIndexOf("\n\n") + 1).replace(/`[^`]*`/g, (code) => " ".repeat(code.length));
+  const block = text.slice(text.lastIndexOf("\n\n") + 1).replace(/`[^`]*(?:`|$)/g, (code) => " ".repeat(code.length));
   for (const [open, close] of [
     ["\\[", "\\]"],
     ["\\(", "\\)"],
   ] as const) {
-    if (block.lastIndexOf(open) > block.lastIndexOf(close)) return block.endsWith(open) ? text.slice(0, -2) : text.trimEnd() + close;
+    if (block.lastIndexOf(open) > block.lastIndexOf(close)) return block.trimEnd().endsWith(open) ? text.slice(0, text.lastIndexOf(open)) : text.trimEnd() + close;
   }
   const doubles = block.split("$$").length - 1;
   if (doubles % 2 === 1) {
@@ -50,6 +51,7 @@ function mendMath(text: string): string {
 
 const WORD = /[\p{L}\p{N}_]/u;
 const START = /^[ \t]*(?:\n|[-+*>|] ?|#{1,6} |\d+[.)] )/;
+const ADDRESS = /^\((?:[^()\\]|\\.|\((?:[^()\\]|\\.)*\))*\)/;
 const FORMULA = /^(?:\$\$[^]+?\$\$|\$(?![\s$])(?:\\.|[^\\$])+?\$|\\\([^]+?\\\)|\\\[[^]+?\\\])/;
 
 interface Open {
@@ -85,7 +87,9 @@ function closeInline(text: string): string {
       let end = text.indexOf(ticks, at + count);
       while (end >= 0 && text[end + count] === "`") end = text.indexOf(ticks, end + count + 1);
       if (end < 0) {
-        code = ticks;
+        // What begins with nothing, or ends with a tick of its own.
+        if (text.slice(at + count).trim() === "") text = text.slice(0, at);
+        else code = text.trimEnd().endsWith("`") ? " " + ticks : ticks;
         break;
       }
       count = end + count - at;
@@ -105,14 +109,14 @@ function closeInline(text: string): string {
       if (text[at + 1] !== "^") push({ sign, count, at: before === "!" ? at - 1 : at });
     } else if (sign === "]" && last("[") >= 0) {
       const found = last("[");
-      const end = text.indexOf(")", at);
+      const end = ADDRESS.exec(text.slice(at + 1))?.[0].length ?? 0;
       // Its address comes, or may come, behind it: until then it is drawn without one.
-      if ((text[at + 1] === "(" && end < 0) || (text[at + 1] === undefined && !/\[[ x]?$/i.test(text.slice(0, at)))) {
+      if ((text[at + 1] === "(" && !end) || (text[at + 1] === undefined && !/\[[ x]?$/i.test(text.slice(0, at)))) {
         text = text.slice(0, at);
         break;
       }
       open.length = found;
-      count = text[at + 1] === "(" ? end + 1 - at : 1;
+      count = end + 1;
     }
     at += count;
   }
@@ -128,13 +132,25 @@ function closeInline(text: string): string {
   return ends === "" ? text : text.trimEnd() + ends;
 }
 
+// The beginning of a line that its first word makes a list, a heading or a quotation; a box to tick.
+const MARKER = /(\n|^)[ \t>]*(?:[-+*#>=]+|\d{1,9}[.)]?)[ \t]*(?:\[[ x]?\]?[ \t]*)?$/i;
+// An entity, an address or a tag that is not whole.
+const BEGUN = /(?:&#?\w{0,31}|<[a-z/!][^\s<>]*|<)$/i;
+const SIGNS = "*_~`[!$\\";
+
+/** Whether the sign at an index stands behind a backslash, which makes it a letter. */
+function isEscaped(text: string, at: number): boolean {
+  let count = 0;
+  while (text[at - 1 - count] === "\\") count += 1;
+  return count % 2 === 1;
+}
+
 /** Closes what a text that still grows has open, so that no raw sign flashes. */
 export function mend(text: string): string {
-  if (isInFence(text)) return text.replace(/\n {0,3}[`~]{1,}$/, "\n");
-  if (/\n {0,3}(?:`{3,}|~{3,})\s*$/.test(text)) return text;
+  if (isInFence(text)) return text.replace(/\n[ \t>]*[`~]+$/, "\n");
+  if (/\n[ \t>]*(?:`{3,}|~{3,})\s*$/.test(text)) return text;
   // A run of signs at the very end may open or close; it is shown once it is known which.
-  let end = text.length;
-  for (; end > 0 && "*_~`[".includes(text[end - 1] as string); end -= 1) if (text[end - 1] === "[" && text[end - 2] === "!") end -= 1;
-  const tail = text.slice(0, end).replace(/(\n|^) {0,3}(?:[-+#>=]+|\d+[.)]?)$/, "$1");
-  return mendTable(closeInline(mendMath(tail)));
+  let end = text.replace(BEGUN, "").length;
+  while (end > 0 && SIGNS.includes(text[end - 1] as string) && !isEscaped(text, end - 1)) end -= 1;
+  return mendTable(closeInline(mendMath(text.slice(0, end).replace(MARKER, "$1"))));
 }
