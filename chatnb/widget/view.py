@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +13,10 @@ from .._ids import random_word
 from .._json import JsonValue
 from ..errors import ChatClosedError, ConfigError
 from .assets import read_bundle
+from .delivery import DeliveryFinder, delivery_of_this_place, keep_route
 from .outputs import TranscriptOutputs, is_in_marimo, publish_output, transcript_bundle
 from .panel import Panel
-from .redaction import describe
+from .redaction import describe, locate
 from .settings import LIVE, check_height, check_known, check_suggestions, check_theme, read_settings, signature
 from .traits import StateTrait
 
@@ -121,7 +120,7 @@ class ChatWidget(anywidget.AnyWidget):
         self._settings = settings
         self._outputs = TranscriptOutputs(self._render_transcript, publish_output, self._is_settled)
         super().__init__(**live)
-        self._keep_route()
+        keep_route(self.comm)
         self._panel = Panel(
             opened,
             f"widget-{random_word(12)}",
@@ -133,8 +132,8 @@ class ChatWidget(anywidget.AnyWidget):
             self._is_observed,
         )
         super().observe(self._on_option, list(LIVE))
-        if _is_between_cells():
-            self._panel.note_delivery("between-cells")
+        self._delivery = DeliveryFinder(delivery_of_this_place())
+        self._panel.note_delivery(self._delivery.found)
         if settings.get_initial_messages is not None and self._panel.seam.is_untouched():
             self._panel.seam.spawn(self._panel.fill(settings.get_initial_messages), "the first messages")
 
@@ -285,27 +284,25 @@ class ChatWidget(anywidget.AnyWidget):
 
     # --- the comm -----------------------------------------------------------------------------------------------
 
-    def _keep_route(self) -> None:
-        """Let commands arrive where the page sends them.
-
-        From ipykernel 7.4 a comm's messages follow the shell of its last send, so that they would wait for a cell that
-        blocks (spec/widget.md, section 8).
-        """
-        comm = self.comm
-        if comm is not None and hasattr(comm, "_reply_subshell_for"):
-            comm._reply_subshell_for = lambda data, default: default
-
     def _send_frame(self, frame: Mapping[str, JsonValue], buffers: Sequence[bytes]) -> None:
         if not self._is_closed:
             self.send(dict(frame), list(buffers) or None)
 
+    def _handle_msg(self, msg: Any) -> None:
+        """Take a message of the host. What is no widget message at all is logged: it never raises in the kernel."""
+        try:
+            data = msg["content"]["data"]
+            if data["method"] == "custom" and self._panel is not None and not self._is_closed:
+                is_hello = isinstance(data.get("content"), Mapping) and data["content"].get("type") == "hello"
+                self._panel.note_delivery(self._delivery.note(msg.get("header"), is_hello=is_hello))
+            super()._handle_msg(msg)
+        except (AttributeError, KeyError, LookupError, TypeError, ValueError) as error:
+            logger.warning("a message of a page is not valid: %s", locate(error))
+
     def _handle_custom_msg(self, content: Any, buffers: Any) -> None:
         panel = self._panel
-        if panel is None or self._is_closed:
-            return
-        if threading.current_thread().name.startswith("subshell-"):
-            panel.note_delivery("parallel")
-        panel.desk.receive(content, buffers or ())
+        if panel is not None and not self._is_closed:
+            panel.desk.receive(content, buffers or ())
 
     def get_state(self, key: Any = None, drop_defaults: bool = False) -> dict[str, Any]:
         """Return the synced state; `_snapshot` is made when it is asked for."""
@@ -355,14 +352,6 @@ class ChatWidget(anywidget.AnyWidget):
     def _on_settled(self) -> None:
         if self._panel is not None and self._outputs is not None and not self._is_closed:
             self._outputs.settled(self._panel.seam.loop)
-
-
-def _is_between_cells() -> bool:
-    """Tell whether the kernel is too old to take a command while a cell runs (spec/widget.md, section 8)."""
-    module = sys.modules.get("IPython.core.getipython")
-    shell = module.get_ipython() if module is not None else None
-    version = getattr(sys.modules.get("ipykernel"), "version_info", (7,))
-    return getattr(shell, "kernel", None) is not None and version[0] < 7
 
 
 def _is_built() -> bool:
