@@ -22,22 +22,32 @@ class Tree:
     """The nodes of one chat in memory. Messages are loaded on first use."""
 
     def __init__(self, nodes: Iterable[Node] = (), head: str | None = None, load: Load | None = None) -> None:
-        self._nodes: dict[str, Node] = {}
-        self._children: dict[str | None, list[str]] = {}
+        # By ordinal; nothing else is made of them yet, since a chat may have 50,000.
+        self._nodes: dict[str, Node] = {node.node_id: node for node in nodes}
+        self._children: dict[str | None, list[str]] | None = None
         self._messages: dict[str, UIMessage] = {}
         self._load = load
-        self._next_ordinal = 0
+        self._next_ordinal = max((node.ordinal for node in self._nodes.values()), default=-1) + 1
         self.revision = 0
-        for node in nodes:
-            self._add(node)
         self.head = head
         self._chain: tuple[str, ...] | None = None
         self._chain_messages: tuple[UIMessage, ...] | None = None
 
     def _add(self, node: Node) -> None:
         self._nodes[node.node_id] = node
-        self._children.setdefault(node.parent, []).append(node.node_id)
+        if self._children is not None:
+            self._children.setdefault(node.parent, []).append(node.node_id)
         self._next_ordinal = max(self._next_ordinal, node.ordinal + 1)
+
+    def _children_of(self, parent: str | None) -> list[str]:
+        """Return the children of a node in order of making. Who belongs to whom is found out at the first question."""
+        children = self._children
+        if children is None:
+            children = {}
+            for node in self._nodes.values():
+                children.setdefault(node.parent, []).append(node.node_id)
+            self._children = children
+        return children.get(parent, [])
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -128,7 +138,7 @@ class Tree:
 
     def siblings(self, node_id: str) -> list[str]:
         """Return a node's siblings, itself included, in order of making."""
-        return self._children[self._nodes[node_id].parent]
+        return self._children_of(self._nodes[node_id].parent)
 
     def branches(self, id: str) -> list[Branch]:
         """Return the siblings of a message; empty for an unknown id."""
@@ -275,7 +285,7 @@ class Tree:
     def _equal_child(
         self, parent: str | None, message: UIMessage, edit: TreeEdit, likely: tuple[str, ...]
     ) -> str | None:
-        children = self._children.get(parent, ())
+        children = self._children_of(parent)
         candidates = [n for n in likely if self._nodes[n].parent == parent]
         candidates += [n for n in reversed(children) if n not in candidates]
         for node_id in candidates:

@@ -25,10 +25,13 @@ class SqlBooks:
     def _end(self) -> None:
         self._connection = None
 
-    def _run(self, statement: Executable, values: Any = None) -> CursorResult[Any]:
+    def _open_connection(self) -> Connection:
         if self._connection is None:
             raise RuntimeError("this transaction has ended; use it inside its `with` block")
-        return self._connection.execute(statement, values)
+        return self._connection
+
+    def _run(self, statement: Executable, values: Any = None) -> CursorResult[Any]:
+        return self._open_connection().execute(statement, values)
 
     def add_call(self, row: CallRow) -> bool:
         """Add a row; False when its (message, step, tool call) is there already."""

@@ -123,7 +123,7 @@ class Connections(Readings):
                 try:
                     self._database.begin(connection, durable=durable)
                     yield connection
-                    connection.commit()
+                    self._database.commit(connection)
                 except BaseException:
                     self._roll_back(connection)
                     raise
@@ -133,7 +133,7 @@ class Connections(Readings):
     def _roll_back(self, connection: Connection) -> None:
         try:
             with translated(self.place):
-                connection.rollback()
+                self._database.roll_back(connection)
         except StoreError:
             # What went wrong first is what the caller hears. The next write gets a new connection.
             connection.invalidate()

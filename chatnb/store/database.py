@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, Executable
+from sqlalchemy.dialects import sqlite
 
 from ..errors import MissingExtraError
 from .location import Location
 
 Wait = Callable[[float], None]
+
+
+class Prepared:
+    """A statement that runs with each batch of chunks. Its columns need no conversion.
+
+    Attributes:
+        statement: The statement; parameters by name.
+        text: The same for SQLite's driver, which runs it in a fraction of the time.
+    """
+
+    def __init__(self, statement: Executable) -> None:
+        self.statement = statement
+        self.text = str(statement.compile(dialect=sqlite.dialect(paramstyle="named")))  # type: ignore[attr-defined]
 
 
 class Database(ABC):
@@ -43,6 +57,19 @@ class Database(ABC):
     @abstractmethod
     def begin(self, connection: Connection, *, durable: bool) -> None:
         """Begin a write transaction."""
+
+    def commit(self, connection: Connection) -> None:
+        """Commit what `begin` began."""
+        connection.commit()
+
+    def roll_back(self, connection: Connection) -> None:
+        """Roll back what `begin` began."""
+        connection.rollback()
+
+    def run(self, connection: Connection, prepared: Prepared, values: Mapping[str, object]) -> Sequence[Any] | None:
+        """Run a prepared statement in a write transaction; return its first row, if it gives rows."""
+        result = connection.execute(prepared.statement, values)
+        return result.first() if result.returns_rows else None
 
     def exists(self) -> bool:
         """Whether there is a store, as far as can be told without making one."""

@@ -172,6 +172,9 @@ class Store(Protocol):
     def load_turns(self, chat_id: str, states: Collection[TurnState] | None = None) -> list[TurnRow]:
         """Return turns by number; all of them for None."""
 
+    def load_last_turn(self, chat_id: str, before: int | None = None) -> TurnRow | None:
+        """Return the turn with the highest number, below `before` if it is given; None when there is none."""
+
     def load_unhooked_turns(self, chat_id: str) -> list[TurnRow]:
         """Return ended turns whose `on_turn_complete` did not return."""
 

@@ -43,7 +43,10 @@ class Readings(ABC):
     def load_nodes(self, chat_id: str) -> list[NodeRow]:
         """Return all nodes of the tree, by ordinal, without messages."""
         c = tables.messages.c
-        return make_nodes(self._all(SELECT_NODES.where(c.chat_id == chat_id).order_by(c.ordinal)))
+        with self._reading() as connection:
+            found = connection.execute(SELECT_NODES.where(c.chat_id == chat_id).order_by(c.ordinal))
+            # The driver's own rows: no column needs a conversion, and a chat may have 50,000 nodes.
+            return make_nodes(found.cursor.fetchall() if found.cursor is not None else ())
 
     def load_messages(self, chat_id: str, node_ids: Iterable[str]) -> dict[str, JsonValue]:
         """Return messages in wire form by node id. An unreadable row is left out."""
@@ -80,6 +83,15 @@ class Readings(ABC):
         if states is not None:
             statement = statement.where(c.state.in_(list(states)))
         return [make(TurnRow, row) for row in self._all(statement.order_by(c.number))]
+
+    def load_last_turn(self, chat_id: str, before: int | None = None) -> TurnRow | None:
+        """Return the turn with the highest number, below `before` if it is given; None when there is none."""
+        c = tables.turns.c
+        statement = select_records(TurnRow, tables.turns).where(c.chat_id == chat_id)
+        if before is not None:
+            statement = statement.where(c.number < before)
+        rows = self._all(statement.order_by(c.number.desc()).limit(1))
+        return make(TurnRow, rows[0]) if rows else None
 
     def load_unhooked_turns(self, chat_id: str) -> list[TurnRow]:
         """Return ended turns whose `on_turn_complete` did not return."""

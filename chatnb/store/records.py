@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Literal
 
 from .._json import JsonValue
+from ..history import Node
 
 InputKind = Literal[
     "send", "regenerate", "action", "continue", "save", "decision", "continuation", "action-turn", "recovery"
@@ -15,6 +16,8 @@ InputState = Literal["waiting", "taken", "held", "done", "skipped"]
 TurnState = Literal[
     "queued", "starting", "running", "finishing", "interrupted", "completed", "awaiting", "stopped", "error"
 ]
+NodeRow = Node
+"""One node of the message tree, without its message: the tree keeps in memory what the row says."""
 Trigger = Literal["submit-message", "regenerate-message", "action-turn", "continuation", "recovery"]
 
 
@@ -59,27 +62,6 @@ class ChatRow:
     progress: int = 0
     last_owner: Owner | None = None
     heartbeat_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeRow:
-    """One node of the message tree, without its message.
-
-    Attributes:
-        ordinal: Unique per chat, in order of making; the sibling index is the rank under one parent.
-        shown_child: The child that was last on the chain.
-        content_id: Names the stored message; nodes may share one.
-    """
-
-    node_id: str
-    message_id: str
-    parent: str | None
-    ordinal: int
-    content_id: str
-    role: str
-    shown_child: str | None = None
-    turn_id: str | None = None
-    kernel_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
 from typing import Any, TypeVar
@@ -89,7 +89,7 @@ SELECT_NODES = select(
 )
 
 
-def make_nodes(rows: Collection[Any]) -> list[NodeRow]:
+def make_nodes(rows: Iterable[Sequence[Any]]) -> list[NodeRow]:
     """Make nodes of rows that `SELECT_NODES` has read. Spelled out, since a chat may have 50,000."""
     return [
         NodeRow(

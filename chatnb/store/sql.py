@@ -169,9 +169,9 @@ class SqlStore(Connections):
         """
         self._refuse_inherited(chat_id, token)
         with self._writing(durable=durable) as connection:
-            tx = SqlWriteTx(connection, chat_id)
+            tx = SqlWriteTx(connection, self._database, chat_id)
             try:
-                tx.require(token, lock=self._database.locks_rows)
+                tx.require(token)
                 yield tx
             finally:
                 tx._end()

@@ -6,6 +6,7 @@ import logging
 import os
 import sqlite3
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from sqlalchemy import Connection, Engine, QueuePool, StaticPool, create_engine,
 from sqlalchemy.exc import OperationalError
 
 from . import failures, migrate, tables
-from .database import Database, Wait
+from .database import Database, Prepared, Wait
 from .location import Location, make_folder
 
 logger = logging.getLogger("chatnb.store")
@@ -204,12 +205,30 @@ class SqliteDatabase(Database):
 
     def begin(self, connection: Connection, *, durable: bool) -> None:
         """Begin a write transaction. What is not durable survives this process, not a power loss."""
+        driver = self._driver(connection)
         level = "FULL" if durable else "NORMAL"
         if level != self._level:
             # SQLite refuses this inside a transaction.
-            self._driver(connection).execute(f"PRAGMA synchronous={level}")
+            driver.execute(f"PRAGMA synchronous={level}")
             self._level = level
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        driver.execute("BEGIN IMMEDIATE")
+
+    def commit(self, connection: Connection) -> None:
+        """Commit, also where SQLAlchemy has run nothing and so knows of no transaction."""
+        if connection.in_transaction():
+            connection.commit()
+        else:
+            self._driver(connection).commit()
+
+    def roll_back(self, connection: Connection) -> None:
+        """Roll back, also where SQLAlchemy has run nothing."""
+        connection.rollback()
+        self._driver(connection).rollback()
+
+    def run(self, connection: Connection, prepared: Prepared, values: Mapping[str, object]) -> Sequence[Any] | None:
+        """Run a prepared statement by the driver alone."""
+        row: tuple[Any, ...] | None = self._driver(connection).execute(prepared.text, values).fetchone()
+        return row
 
     @staticmethod
     def _driver(connection: Connection) -> sqlite3.Connection:

@@ -12,6 +12,7 @@ from .._ids import new_id
 from .._json import JsonValue
 from . import lease, tables
 from .books import SqlBooks
+from .database import Database, Prepared
 from .records import IncidentRow, InjectedRow, InputRow, InputState, NodeRow, OverlayRow, TurnRow, TurnState
 from .rows import CHAT_SETTABLE, check_names, names_of, values_of
 
@@ -21,33 +22,35 @@ _turns, _chunks, _injected, _incidents = tables.turns, tables.chunks, tables.inj
 
 _ENDED = ("completed", "awaiting", "stopped", "error")
 
-# Made once: these run with each batch of chunks, and making a statement costs more than running it.
-_FIND_TOKEN = select(_chats.c.owner_token).where(_chats.c.id == bindparam("chat_id"))
-_LOCK_TOKEN = _FIND_TOKEN.with_for_update()
-_ADD_CHUNKS = insert(_chunks)
+_select_token = select(_chats.c.owner_token).where(_chats.c.id == bindparam("chat_id"))
+_FIND_TOKEN = Prepared(_select_token)
+_LOCK_TOKEN = Prepared(_select_token.with_for_update())
+_ADD_CHUNKS = Prepared(insert(_chunks))
 
 
 class SqlWriteTx(SqlBooks):
     """Implements `WriteTx`. Usable inside its `with` block only."""
 
-    def __init__(self, connection: Connection, chat_id: str) -> None:
+    def __init__(self, connection: Connection, database: Database, chat_id: str) -> None:
         super().__init__(connection)
+        self._database = database
         self._chat_id = chat_id
 
-    def require(self, token: str, *, lock: bool) -> None:
-        """Check that the lease is ours.
+    def require(self, token: str) -> None:
+        """Check that the lease is ours; where a write transaction does not lock the whole database, lock the chat's row.
 
         Args:
             token: Our owner token.
-            lock: Lock the chat's row, where a write transaction does not lock the whole database.
 
         Raises:
             LeaseLostError: It is not.
         """
-        row = self._run(_LOCK_TOKEN if lock else _FIND_TOKEN, {"chat_id": self._chat_id}).first()
+        row = self._run_prepared(_LOCK_TOKEN if self._database.locks_rows else _FIND_TOKEN, {"chat_id": self._chat_id})
         if row is None or row[0] != token:
-            assert self._connection is not None
-            raise lease.lost(self._chat_id, lease.find_holder(self._connection, self._chat_id))
+            raise lease.lost(self._chat_id, lease.find_holder(self._open_connection(), self._chat_id))
+
+    def _run_prepared(self, prepared: Prepared, values: Mapping[str, object]) -> Sequence[Any] | None:
+        return self._database.run(self._open_connection(), prepared, values)
 
     # --- the chat and its tree --------------------------------------------------------------------------------------
 
@@ -136,7 +139,7 @@ class SqlWriteTx(SqlBooks):
             "payload": payload,
             "bytes": len(payload.encode()),
         }
-        self._run(_ADD_CHUNKS, values)
+        self._run_prepared(_ADD_CHUNKS, values)
 
     def drop_chunks(self, turn_ids: Collection[str]) -> None:
         """Forget the chunk logs of these turns."""

@@ -19,7 +19,6 @@ from ..store.records import NodeRow
 from .books import TurnTx
 from .engine_state import EngineState
 from .limits import NOT_FINITE, fit_message
-from .nodes import row_of
 from .records import Update
 from .wire import WireChunk
 
@@ -144,11 +143,11 @@ class EngineBase(EngineState):
     def _put_edit(self, tx: WriteTx, edit: TreeEdit, redo: Sequence[str | None] | None) -> None:
         fresh = dict(self.unstored)
         rows: list[tuple[NodeRow, JsonValue]] = [
-            (row_of(node), fit_message(message).to_wire()) for node, message in fresh.values()
+            (node, fit_message(message).to_wire()) for node, message in fresh.values()
         ]
         for node, message in edit.nodes:
             wire = fit_message(message).to_wire() if message is not None and node.content_id == node.node_id else None
-            rows.append((row_of(node), wire))
+            rows.append((node, wire))
         if rows:
             tx.add_nodes(rows)
         for node_id, message in edit.messages.items():

@@ -22,7 +22,7 @@ from .admission import Queue
 from .decisions import HeldDecision, list_pending
 from .definition import Definition
 from .history_backend import EngineHistory
-from .nodes import node_of, placeholder
+from .nodes import placeholder
 from .records import CallView, ChatState, ChatStatus, Pending, TurnError, Update, Waiting
 from .usage import usage_from_json, usage_to_json
 
@@ -73,9 +73,7 @@ class EngineState:
         self.last_client_data: Any = None
         self.last_client_data_row: JsonValue = None
         self.progress = row.progress
-        self.tree = Tree(
-            [node_of(n) for n in store.load_nodes(chat_id)] if not opened.created else (), row.head, self._load
-        )
+        self.tree = Tree(store.load_nodes(chat_id) if not opened.created else (), row.head, self._load)
         self.stored_head = row.head
         self.unstored: dict[str, tuple[Node, UIMessage]] = {}
         self.history = History(EngineHistory(self))  # type: ignore[arg-type]
@@ -115,12 +113,13 @@ class EngineState:
 
     def _read_last_turn(self) -> None:
         """Take over what a continuation and the next turn inherit of the last one."""
-        rows = self.store.load_turns(self.chat_id)
-        if rows:
-            self.previous_usage = usage_from_json(rows[-1].usage)
-        answered = [row for row in rows if (row.error or {}).get("stage") != "on_validate_messages"]
-        if answered:
-            self.last_client_data = self.last_client_data_row = answered[-1].client_data
+        row = self.store.load_last_turn(self.chat_id)
+        if row is not None:
+            self.previous_usage = usage_from_json(row.usage)
+        while row is not None and (row.error or {}).get("stage") == "on_validate_messages":
+            row = self.store.load_last_turn(self.chat_id, before=row.number)
+        if row is not None:
+            self.last_client_data = self.last_client_data_row = row.client_data
 
     def reload_grants(self) -> None:
         """Read the grants that may still be decided or used."""

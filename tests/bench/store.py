@@ -10,12 +10,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from chatnb import Agent
 from chatnb._ids import this_process
-from chatnb.store import NodeRow, Owner, TurnRow
+from chatnb.models import ScriptedModel
+from chatnb.store import InputRow, NodeRow, Owner, TurnRow
 from chatnb.store.sql import SqlStore
 
 TEXT = "A reply of some length, as they come. " * 10
-NEWEST = 200
+OPENINGS = 7
 
 
 def measure(work: Callable[[], object], times: int = 30) -> float:
@@ -105,21 +107,43 @@ class Bench:
         return result
 
     def open(self, count: int) -> float:
-        """Measure opening a chat of `count`: store, lease, all ids, the newest messages."""
-        self.fill(count, "open")[0].close()
+        """Measure `agent.chat(id)` for a chat of `count`, a turn for every two messages, as its user waits for it."""
+        store, token = self.fill(count, "open")
+        with store.write("c", token) as tx:
+            tx.move_turn("t", {"running"}, "completed", hooks_done=True)
+            for number in range(1, count // 2):
+                tx.add_turn(self.ended_turn(number))
+                tx.add_input(self.done_input(number))
+            tx.set_chat(next_number=count // 2)
+        store.release_chat("c", token)
+        store.close()
+        agent = Agent(ScriptedModel([]), store=self.folder / f"open-{count}.db")
+        agent.chat("first").close()
+        taken = []
+        for _ in range(OPENINGS):
+            start = time.perf_counter()
+            chat = agent.chat("c")
+            taken.append((time.perf_counter() - start) * 1000)
+            chat.close()
+        return statistics.median(taken)
 
-        def work() -> None:
-            store = SqlStore(self.folder / f"open-{count}.db")
-            store.forget_owner("c")
-            store.open_chat("c", agent="a", owner=self.us)
-            nodes = store.load_nodes("c")
-            store.load_messages("c", [row.node_id for row in nodes[-NEWEST:]])
-            store.load_turns("c", ("starting", "running", "finishing", "interrupted"))
-            store.load_inputs("c", ("waiting", "held"))
-            store.load_unhooked_turns("c")
-            store.close()
+    def ended_turn(self, number: int) -> TurnRow:
+        """Return a turn that has answered."""
+        return TurnRow(
+            id=f"t-{number}",
+            number=number,
+            trigger="submit-message",
+            state="completed",
+            assistant_id=f"msg-{2 * number + 1:016}",
+            input_id=f"i-{number}",
+            hooks_done=True,
+            usage={"inputTokens": 100, "outputTokens": 20, "complete": True},
+        )
 
-        return measure(work, 7)
+    def done_input(self, number: int) -> InputRow:
+        """Return the input of such a turn."""
+        payload = {"message": message(2 * number)}
+        return InputRow(id=f"i-{number}", arrival=number, kind="send", payload=payload, generation=0, state="done")
 
     def all_messages(self, count: int) -> float:
         """Measure reading every message of a chat."""
@@ -141,8 +165,8 @@ def main() -> None:
         show("appending to 10,000 messages", long, 5)
         print(f"{'  ratio':<52} {long / short:9.2f}")
         few, many = bench.open(100), bench.open(50_000)
-        show("opening 100 messages", few)
-        show("opening 50,000 messages", many, 500)
+        show("agent.chat(id) with 100 messages", few)
+        show("agent.chat(id) with 50,000 messages", many, 500)
         print(f"{'  ratio':<52} {many / few:9.2f}")
         show("reading all 50,000 messages", bench.all_messages(50_000), 3000)
     sys.stdout.flush()
