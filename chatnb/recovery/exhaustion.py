@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
+from .._json import JsonValue
 from .._killpoint import kill_point
 from ..errors import StoreError
-from ..turns import Outcome, TurnError
+from ..store.records import IncidentRow
+from ..turns import ChatEngine, Outcome, TurnError
 from .budget import ask, event_fields
 from .case import Case
 from .ends import end_turn, put_incident
 from .events import ExhaustedEvent
+
+
+def seal_given_up(engine: ChatEngine, terminal: Mapping[str, JsonValue]) -> None:
+    """Seal the incident of a turn that was given up by a process that died before it came to that.
+
+    Args:
+        engine: The chat's engine.
+        terminal: The chat's terminal record, as it is stored.
+    """
+    reason = terminal.get("reason")
+    if not isinstance(reason, str):
+        return
+    for incident in engine.store.load_incidents(engine.chat_id):
+        if incident.turn_id == terminal.get("turn_id") and incident.status != "exhausted":
+            _seal(engine, incident, reason)
+
+
+def _seal(engine: ChatEngine, incident: IncidentRow, reason: str) -> None:
+    try:
+        with engine.write() as tx:
+            put_incident(tx, replace(incident, status="exhausted", reason=reason))
+    except StoreError as failure:
+        engine.log_failure("an incident could not be sealed", failure)
 
 
 async def exhaust(case: Case, reason: str) -> Outcome:
@@ -42,10 +68,5 @@ async def exhaust(case: Case, reason: str) -> Outcome:
     kill_point("exhausted.recorded")
     engine.set_state(status="error", error=error, interruption=None)
     if case.incident is not None:
-        case.incident = replace(case.incident, status="exhausted", reason=reason)
-        try:
-            with engine.write() as tx:
-                put_incident(tx, case.incident)
-        except StoreError as failure:
-            engine.log_failure("an incident could not be sealed", failure)
+        _seal(engine, case.incident, reason)
     return Outcome(status="error", error=error, turn=case.row.number, message=partial)

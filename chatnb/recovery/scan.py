@@ -18,6 +18,7 @@ from ..turns import ChatEngine, Input, Outcome, TurnError
 from ..turns.resumed import Resumed
 from .case import Case, new_input
 from .ends import End, end_turn, tell_completions
+from .exhaustion import seal_given_up
 from .inputs import requeue
 from .offer import make_offer
 from .rebuild import rebuild
@@ -50,6 +51,7 @@ def scan(engine: ChatEngine, opened: OpenedChat, *, last_sign: datetime | None =
     terminal = opened.chat.terminal
     if isinstance(terminal, dict):
         engine.error = TurnError(str(terminal.get("stage")), str(terminal.get("text")), None, terminal.get("code"))
+        seal_given_up(engine, terminal)
     rows = engine.store.load_turns(engine.chat_id, OPEN)
     inputs = engine.store.load_inputs(engine.chat_id, LEFT)
     case = _take_in(engine, opened, rows, inputs, last_sign) if rows else None
@@ -202,7 +204,7 @@ def _place(engine: ChatEngine, case: Case) -> None:
     elif found == "ended":
         _end_as_logged(case)
     elif found == "parked":
-        end_turn(case, "awaiting", incident=None)
+        end_turn(case, "awaiting", incident="completed")
     elif case.incident is not None and case.incident.status in ("offered", "failed"):
         make_offer(case, status=case.incident.status, reason=case.incident.reason)
     else:

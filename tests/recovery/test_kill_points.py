@@ -289,6 +289,15 @@ class TestRecoveryItself:
         assert found["error"] == "max_attempts_exceeded"
         assert (scene.model_calls, found["recovering"]) == (0, False)
         assert scene.calls == ["exhausted max_attempts_exceeded"] * times
+        # What was left of the order is done as well: the incident is sealed, and the next opening finds nothing to do.
+        assert scene.run(self.INCIDENTS) == [["exhausted", "max_attempts_exceeded"]]
+        assert scene.run(self.GIVE_UP)["error"] == "max_attempts_exceeded"
+        assert scene.calls == ["exhausted max_attempts_exceeded"] * times
+
+    INCIDENTS = """
+    from chatnb.store import open_store
+    result = [[i.status, i.reason] for i in open_store(str(folder / "chats.db")).load_incidents("c")]
+    """
 
     def test_migration(self, bare_scene: Scene) -> None:
         """`migrate.middle`: opens at the old revision and migrates."""
