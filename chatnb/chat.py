@@ -18,7 +18,7 @@ from ._json import JsonValue
 from ._notebook import Notebook
 from ._pending import PendingCalls, as_json
 from .actions import find_identity
-from .errors import ChatInUseError, InputError, MessageTooLargeError, NoActiveTurnError
+from .errors import ChatBusyError, ChatInUseError, InputError, MessageTooLargeError, NoActiveTurnError
 from .history import History
 from .history.api import checked_messages
 from .messages import UIMessage
@@ -251,7 +251,12 @@ class Chat(ChatInputs):
 
         Returns:
             False on timeout, and at once when only a person can go on.
+
+        Raises:
+            ChatBusyError: Without a timeout, inside this chat's own hook, `run` or action: it could never end.
         """
+        if timeout is None and current_checkpoint(self.id) is not None:
+            raise ChatBusyError("a hook, run or action of a chat can't wait until the chat is stable; wait in a cell")
         return bool(await self._on_runtime(lambda: self._engine.stable(timeout)))
 
     async def _on_runtime(self, make: Callable[[], Awaitable[Any]]) -> Any:

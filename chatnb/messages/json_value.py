@@ -40,7 +40,9 @@ ABSENT = Absent.ABSENT
 
 
 def _refuse(self: object, *args: object, **kwargs: object) -> NoReturn:
-    raise TypeError("JSON values inside a message are read-only; take a copy with dict(...) or list(...) to change it")
+    raise TypeError(
+        "JSON values that are handed out are read-only; take a copy with dict(...) or list(...) to change it"
+    )
 
 
 class FrozenDict(dict[str, Any]):

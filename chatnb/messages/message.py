@@ -89,14 +89,14 @@ class UIMessage:
         return message
 
     @classmethod
-    def from_wire(cls, value: Mapping[str, Any]) -> Self:
-        """Return the message of a wire dict; unknown keys are stripped.
+    def from_wire(cls, value: Mapping[str, Any] | UIMessage) -> Self:
+        """Return the message of a wire dict (or of a message, checked again); unknown keys are stripped.
 
         Raises:
             MessageValidationError: The value breaks section 2 or 3 of spec/messages.md.
         """
         try:
-            return cls.from_clean(clean_message(value, ()))
+            return cls.from_clean(clean_message(value.to_wire() if isinstance(value, UIMessage) else value, ()))
         except Refused as refusal:
             raise refusal.to_error("message") from None
 

@@ -7,7 +7,7 @@ equal when their wire forms are.
 from __future__ import annotations
 
 from dataclasses import FrozenInstanceError
-from typing import Any, Generic, Literal, NoReturn, Self, TypeAlias, TypeGuard, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Self, TypeAlias, TypeGuard, TypeVar, overload
 
 from chatnb.messages.json_value import FrozenDict, FrozenList, JsonObject, JsonValue, freeze, hash_json, same_json, thaw
 
@@ -67,6 +67,14 @@ class WireObject:
 
     def __delattr__(self, name: str) -> NoReturn:
         raise FrozenInstanceError(f"cannot delete {name!r}: messages and parts are frozen")
+
+    if not TYPE_CHECKING:  # a checker knows each class's own keys
+
+        def __getattr__(self, name: str) -> None:
+            """Read a key that only parts of other types have: it was not set, so it reads None."""
+            if name in _ATTRIBUTES:
+                return
+            raise AttributeError(f"a part has no attribute {name!r}")
 
     def to_wire(self) -> JsonObject:
         """Return the wire form as a fresh plain dict."""
@@ -295,6 +303,11 @@ _CLASSES: dict[str, type[Part]] = {
     "steering-message": SteeringMessagePart,
     "dynamic-tool": ToolPart,
 }
+
+_ATTRIBUTES = frozenset(
+    name for kind in _CLASSES.values() for name in vars(kind) if not name.startswith("_") and name != "is_dynamic"
+) | {"data"}
+"""What any part may be asked for. A loop over all parts of a message need not ask for the type first."""
 
 
 def wrap_part(wire: JsonObject) -> Part:

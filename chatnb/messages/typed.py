@@ -102,6 +102,10 @@ def _checked(adapter: TypeAdapter[Any], value: JsonValue, path: Path) -> JsonVal
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         inner, bad = _inside(value, first["loc"])
         raise Refused((*path, *inner), f"{_LEAF} ({first['type']})", bad) from None
+    except Refused:
+        raise
+    except Exception:  # noqa: BLE001 - a type's own validator may raise anything, with the value in its text
+        raise Refused(path, f"{_LEAF} (validator_threw)", value) from None
     return freeze(plain, path)
 
 

@@ -109,6 +109,7 @@ async def _take_in(run: TurnRun) -> list[UIMessage]:
 
 def _keep_incoming(run: TurnRun, incoming: Sequence[UIMessage]) -> None:
     if incoming:
+        run.new_user_messages = tuple(incoming)
         run.engine.apply_list(merge(run.engine.tree.messages, incoming))
 
 

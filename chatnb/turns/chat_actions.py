@@ -12,7 +12,7 @@ from .._json import JsonValue
 from .._killpoint import kill_point
 from ..errors import InputError
 from ..history import TreeEdit, has_something_to_answer
-from ..messages import UIMessage
+from ..messages import UIMessage, freeze
 from ..store.port import WriteTx
 from ..store.records import InjectedRow
 from .beginning import settle_list
@@ -78,7 +78,7 @@ def is_clear(definition: Definition, input_: Input) -> bool:
 
 async def run_chat_action(engine: ChatEngine, input_: Input) -> Outcome:
     """Run one chat action; return `applied`, `error`, or the outcome of the turn it asked for."""
-    run = ActionRun(engine, input_, engine.definition, engine.next_number, input_.row.body)
+    run = ActionRun(engine, input_, engine.definition, engine.next_number, freeze(input_.row.body))
     payload: dict[str, Any] = dict(input_.row.payload["action"])
     kind = str(payload.get("type", ""))
     with engine.tracer.span("chat action", **{"chat.id": engine.chat_id, "chat.action.type": kind}) as span:

@@ -180,7 +180,7 @@ def user_message(
         if "parts" not in value and "type" in value:
             raise InputError("send() takes text, a message or a list of parts; put a single part into a list")
         wire = dict(value)
-    elif isinstance(value, Iterable):
+    elif isinstance(value, Iterable) and not isinstance(value, bytes | bytearray):
         wire = {"parts": [_as_wire(part) for part in value]}
     else:
         raise InputError(f"send() takes text, a message or a list of parts, not {type(value).__name__}")
@@ -188,7 +188,10 @@ def user_message(
     if role != "user":
         raise InputError(f"send() takes a message of the user, not of role {role!r}; use set_messages() for others")
     wire["role"] = "user"
-    wire["parts"] = [_as_wire(p) for p in wire.get("parts", ())] + [file_part(f) for f in files]
+    parts = wire.get("parts", ())
+    if not isinstance(parts, Iterable) or isinstance(parts, str | bytes | Mapping):
+        raise InputError(f"the parts of a message are a list, not {type(parts).__name__}")
+    wire["parts"] = [_as_wire(p) for p in parts] + [file_part(f) for f in _listed(files)]
     if metadata is not None:
         wire["metadata"] = metadata
     if not wire["parts"]:
@@ -207,6 +210,14 @@ def user_message(
             f"the message has {size:,} bytes, the limit is {MAX_MESSAGE_BYTES:,}; send a smaller file or a link"
         )
     return message
+
+
+def _listed(files: Any) -> Iterable[Any]:
+    if files is None:
+        return ()
+    if not isinstance(files, Iterable) or isinstance(files, str | bytes | Mapping):
+        raise InputError("files is a list of paths, (name, bytes) pairs or file parts; put a single one into a list")
+    return files
 
 
 def _as_wire(part: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from .._ids import NewId
 from .._json import JsonValue
 from .._ports import Calls
 from ..errors import MessageValidationError, StoreError
-from ..messages import UIMessage
+from ..messages import UIMessage, freeze
 from ..models import ModelRequest, Usage
 from ..store.port import WriteTx
 from ..store.records import Trigger, TurnState
@@ -95,7 +95,7 @@ class TurnRun:
         self.number = row.number if row else engine.next_number
         self.generation = input_.row.generation
         self.attempt = row.attempt if row else 1
-        self.body: Mapping[str, JsonValue] | None = input_.row.body
+        self.body: Mapping[str, JsonValue] | None = freeze(input_.row.body)
         self.client_tools: list[dict[str, JsonValue]] = list(input_.row.client_tools or ())
         self.client_data: Any = None
         self.stop = asyncio.Event()

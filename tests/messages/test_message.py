@@ -42,6 +42,15 @@ class TestParts:
         assert call.approval is not None
         assert (call.approval.id, call.approval.approved) == ("p", None)
 
+    def test_what_another_type_has_reads_none(self) -> None:
+        """Section 1: an attribute that was not set reads None, whatever the part's type; a misspelt one raises."""
+        text, call, _ = UIMessage.from_wire(WIRE).parts
+        wanted = ("tool_call_id", "error_text", "output", "approval", "data", "url", "tool_name", "source_id")
+        assert [getattr(text, name) for name in wanted] == [None] * len(wanted)
+        assert [getattr(call, name) for name in ("text", "media_type", "citations")] == [None] * 3
+        for name in ("toolCallId", "texts", "__len__"):
+            assert not hasattr(text, name)
+
     def test_json_inside_reads_like_json_and_can_not_change(self) -> None:
         call = UIMessage.from_wire(WIRE).parts[1]
         assert isinstance(call, ToolPart)
@@ -96,6 +105,12 @@ class TestEquality:
 class TestMessage:
     def test_text(self) -> None:
         assert UIMessage.from_wire(WIRE).text == "one\n\ntwo"
+
+    def test_of_a_message(self) -> None:
+        """Section 1: wherever a message is accepted, the object or its wire dict is; part objects inside it too."""
+        message = UIMessage.from_wire(WIRE)
+        assert UIMessage.from_wire(message) == message
+        assert UIMessage.from_wire({**WIRE, "parts": message.parts}) == message
 
     def test_the_wire_form_is_fresh(self) -> None:
         message = UIMessage.from_wire(WIRE)

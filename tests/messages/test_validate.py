@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from chatnb.errors import MessageValidationError
 from chatnb.messages import (
@@ -151,6 +151,19 @@ class TestTypes:
         assert message.metadata == {"N": 5}
         (message,) = validate_messages([assistant()], metadata=Input | None)
         assert not message.has_metadata
+
+    def test_a_type_that_fails(self) -> None:
+        """A type's validator that raises refuses the value: safe validation never raises for data, nor quotes it."""
+
+        def fail(value: Any) -> Any:
+            raise RuntimeError(f"no {value}")
+
+        kind = Annotated[str, AfterValidator(fail)]
+        wire = {"id": "u", "role": "user", "metadata": "hunter2", "parts": [{"type": "text", "text": "x"}]}
+        result = safe_validate_messages([wire], metadata=kind)
+        assert result.error is not None
+        assert result.error.path == (0, "metadata")
+        assert "hunter2" not in str(result.error)
 
 
 class TestChunks:

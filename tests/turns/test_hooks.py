@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from chatnb import Agent
+from chatnb.errors import ChatBusyError
 from chatnb.models import ScriptedModel
 from chatnb.testing import mock_chat
 
@@ -243,10 +244,25 @@ class TestFailures:
             assert mock.chat.status == "ready"
             assert len(calls) == 1
 
+    async def test_waiting_until_stable_inside(self) -> None:
+        """C32's kind: `await chat.stable()` without a timeout in a hook could never end either: ChatBusyError."""
+        agent = Agent(ScriptedModel(["one"]))
+        caught: list[Exception] = []
+
+        @agent.on_turn_start
+        async def wait(event: Any) -> None:
+            assert not await event.chat.stable(0)
+            try:
+                await event.chat.stable()
+            except ChatBusyError as error:
+                caught.append(error)
+
+        async with mock_chat(agent) as mock:
+            assert (await mock.chat.send("hi")).text == "one"
+            assert len(caught) == 1
+
     async def test_waiting_inside(self) -> None:
         """C32: awaiting `chat.send` in a hook raises ChatBusyError; not awaited, it runs as the next turn."""
-        from chatnb.errors import ChatBusyError
-
         agent = Agent(ScriptedModel(["one", "two"]))
         caught: list[Exception] = []
 
@@ -264,3 +280,39 @@ class TestFailures:
             await mock.done()
             assert len(caught) == 1
             assert [m.text for m in mock.chat.messages] == ["hi", "one", "again", "two"]
+
+    async def test_the_new_message_of_a_turn_that_fails_early(self) -> None:
+        """Section 3: `new_ui_messages` holds this turn's new user messages, also when boot or client data failed."""
+        agent = Agent(ScriptedModel(["one"]), client_data=int)
+        seen: list[list[str]] = []
+        agent.on_turn_complete(lambda event: seen.append([m.text for m in event.new_ui_messages]))
+
+        @agent.on_boot
+        def fail(event: Any) -> None:
+            if event.turn_number == 0:
+                raise ValueError("not yet")
+
+        async with mock_chat(agent) as mock:
+            first = await mock.chat.send("A", client_data=1)
+            second = await mock.chat.send("B", client_data="no number")
+            assert [o.error.stage for o in (first, second) if o.error] == ["on_boot", "client_data"]
+            assert seen == [["A"], ["B"]]
+
+    async def test_the_body_can_not_be_changed(self) -> None:
+        """Section 3: events are frozen; what one hook does with its `body` no other hook sees, nor a continuation."""
+        agent = Agent(ScriptedModel(["one"]))
+        failed: list[Exception] = []
+
+        @agent.on_turn_start
+        def change(event: Any) -> None:
+            assert event.body == {"k": [1]}
+            for edit in (lambda: event.body.update(k=2), lambda: event.body["k"].append(2)):
+                try:
+                    edit()
+                except TypeError as error:
+                    failed.append(error)
+
+        async with mock_chat(agent) as mock:
+            await mock.chat.send("A", body={"k": [1]})
+            assert len(failed) == 2
+            assert mock.hooks[-1][1].body == {"k": [1]}

@@ -311,11 +311,20 @@ class TestInputs:
     """What can't be taken raises at the call, and nothing is written."""
 
     @pytest.mark.parametrize(
-        "value", ["", "  \n", [], {"role": "assistant", "parts": [{"type": "text", "text": "x"}]}, 7]
+        "value",
+        ["", "  \n", [], {"role": "assistant", "parts": [{"type": "text", "text": "x"}]}, 7, b"x", {"parts": None}],
     )
     async def test_bad_messages(self, value: Any) -> None:
         """No text, no part, another role: InputError."""
         async with mock_chat(agent()) as mock:
             with pytest.raises(InputError):
                 mock.chat.send(value)
+            assert mock.chat.messages == ()
+
+    @pytest.mark.parametrize("files", ["a.png", b"x", 5, {"type": "file"}])
+    async def test_files_are_a_list(self, files: Any) -> None:
+        """A single file is not taken letter by letter: InputError, nothing written."""
+        async with mock_chat(agent()) as mock:
+            with pytest.raises(InputError, match="files is a list"):
+                mock.chat.send("x", files=files)
             assert mock.chat.messages == ()
