@@ -78,6 +78,11 @@ class JupyterServer:
             self._process.wait()
 
     @property
+    def kernels(self) -> Path:
+        """Where the server looks for kernels besides its own."""
+        return self._folder / "jupyter_data_dir" / "kernels"
+
+    @property
     def _log(self) -> Path:
         return self._folder / "server.log"
 

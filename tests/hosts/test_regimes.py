@@ -42,8 +42,8 @@ def open_chat(id, *steps):
 """
 # An option is set first: from ipykernel 7.4 that send would draw the page's messages to the main shell.
 CELLS = {
-    "awaits": "view.title = 'Busy'; await asyncio.sleep(1); print('over', ran)",
-    "blocks": "view.title = 'Busy'; time.sleep(1); print('over', ran)",
+    "awaits": "view.title = 'Busy'; await asyncio.sleep(0.5); print('over', ran)",
+    "blocks": "view.title = 'Busy'; time.sleep(0.5); print('over', ran)",
 }
 # Whether a command is taken while a cell awaits, and while one blocks.
 DURING = {
@@ -182,7 +182,7 @@ class TestWithoutSubshells:
         """Section 8: the command takes effect after the cell, once, and the panel finds out that it waited."""
         page = open_panel(front_end, None, "plain", 'Reply(calls=[("refund", {"order": "7"})])', '"Paid."')
         decision = ask_for(page)
-        running = front_end.start(CELLS["blocks"])
+        running = front_end.start(CELLS["blocks"].replace("0.5", "1"))
         click = page.send("approve", **decision)
         assert front_end.finish(running) == "over []\n"
         assert page.answer(click)["ok"]
