@@ -37,7 +37,7 @@ class SqlWriteTx(SqlBooks):
         self._chat_id = chat_id
 
     def require(self, token: str) -> None:
-        """Check that the lease is ours; where a write transaction does not lock the whole database, lock the chat's row.
+        """Check that the lease is ours. Where a transaction does not lock the whole database, the chat's row is locked.
 
         Args:
             token: Our owner token.

@@ -82,7 +82,7 @@ class Channel:
         self._shelf = shelf
         self._package = package
         self._builder = FrameBuilder(self.epoch, form)
-        self._pacer = Pacer(timers, self._pull, self._send_mark)
+        self._pacer = Pacer(timers, self._pull, self._has_more, self._send_mark)
         self._queue: deque[tuple[JsonObject, Sequence[bytes]]] = deque()
         self._backlog = 0
         self._stale = True
@@ -287,6 +287,9 @@ class Channel:
             return False
         self._put(*self._queue.popleft())
         return True
+
+    def _has_more(self) -> bool:
+        return bool(self._queue) or self._stale or self._builder.has_ops
 
     def _send_mark(self) -> None:
         self.now({"type": "mark", "seq": self.seq})

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 GAP = 0.0345
-"""Seconds between two paced frames: 34 ms, and the half that a timer may be early."""
+"""Seconds from the end of one paced frame to the next: 34 ms, and the half that a timer may be early."""
+SLACK = 0.005
+"""Seconds that a frame which is due waits for the loop to be awake anyway: a wake-up costs more than the frame."""
 MARKS = (0.5, 2.0, 10.0)
 """Seconds after the last frame of a burst at which a `mark` tells its number."""
 
@@ -36,17 +38,22 @@ class Pacer:
 
     Args:
         timers: The runtime's loop.
-        pull: Sends the next frame that is due; returns whether there was one, and whether it takes a `mark` after it.
+        pull: Sends the next frame that is due; returns whether there was one.
+        has_more: Tells whether there is another one already.
         mark: Sends a `mark`.
     """
 
-    def __init__(self, timers: Timers, pull: Callable[[], bool], mark: Callable[[], None]) -> None:
+    def __init__(
+        self, timers: Timers, pull: Callable[[], bool], has_more: Callable[[], bool], mark: Callable[[], None]
+    ) -> None:
         self._timers = timers
         self._pull = pull
+        self._has_more = has_more
         self._mark = mark
         self._free_at = float("-inf")
         self._last = float("-inf")
         self._due: Handle | None = None
+        self._is_soon = False
         self._mark_due: Handle | None = None
         self._mark_wanted = False
         self._marks_sent = 0
@@ -54,11 +61,15 @@ class Pacer:
 
     def wake(self) -> None:
         """Say that something is there to be sent. What the same callback changes goes into the same frame."""
-        if self._due is None and not self._closed:
-            if self._timers.time() >= self._free_at:
-                self._due = self._timers.call_soon(self._turn)
-            else:
-                self._due = self._timers.call_at(self._free_at, self._turn)
+        if self._is_soon or self._closed:
+            return
+        if self._timers.time() >= self._free_at:
+            if self._due is not None:
+                self._due.cancel()
+            self._due = self._timers.call_soon(self._turn)
+            self._is_soon = True
+        elif self._due is None:
+            self._due = self._timers.call_at(self._free_at + SLACK, self._turn)
 
     def close(self) -> None:
         """Send nothing more."""
@@ -69,21 +80,21 @@ class Pacer:
         self._due = self._mark_due = None
 
     def _turn(self) -> None:
-        self._due = None
-        now = self._timers.time()
-        if now < self._free_at:  # timers may be early by the clock's resolution
-            self.wake()
-            return
-        if self._pull():
+        self._due, self._is_soon = None, False
+        if self._timers.time() < self._free_at:  # timers may be early by the clock's resolution
+            self._due = self._timers.call_at(self._free_at, self._turn)
+        elif self._pull():
+            now = self._timers.time()
             self._free_at = now + GAP
             self._last = now
             self._marks_sent, self._mark_wanted = 0, False
             if self._mark_due is None:
                 self._mark_due = self._timers.call_at(now + MARKS[0], self._look_at_marks)
-            self.wake()
+            if self._has_more():
+                self._due = self._timers.call_at(self._free_at, self._turn)
         elif self._mark_wanted:
             self._mark_wanted = False
-            self._free_at = now + GAP
+            self._free_at = self._timers.time() + GAP
             self._mark()
 
     def _look_at_marks(self) -> None:
