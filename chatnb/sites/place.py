@@ -158,8 +158,8 @@ class SitePlace:
         if row is not None:
             self.check_owner(row.identity, identity)
         chat = self.agent._open(chat_id, identity=identity)
-        row = self.store.find_chat(chat_id)
-        self._owners[chat_id] = row.identity if row is not None else None
+        made = row or self.store.find_chat(chat_id)
+        self._owners[chat_id] = made.identity if made is not None else None
         return chat
 
     def check_owner(self, owner: str | None, identity: Identity | None) -> None:

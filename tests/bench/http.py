@@ -1,8 +1,12 @@
-"""Streams of the HTTP site under load: `python tests/bench/http.py [clients] [tokens]`.
+"""Streams of the HTTP site under load: `python tests/bench/http.py [clients] [tokens] [rounds]`.
 
-200 clients on one process read one answer each, at the same time; the figure is tokens per second over all of them, and
-its ratio to a bare Starlette application that streams the same bytes. Then one more client stalls: it takes nothing.
-The others' figure must not change by 10 %.
+200 clients on one process read one answer each, each in a chat of its own, at the same time; the figure is tokens per
+second over all of them, and its ratio to a bare Starlette application that streams the same bytes. Then one more client
+stalls: it takes nothing. The others' figure must not change by 10 %.
+
+Figures of one run vary more than that where other programs work too. So the three kinds of run take turns, and each
+figure is the median of its runs; for the stalled client it is the median over pairs of neighbours, which met the same
+weather, in alternating order. The processor time per token is printed too: it varies least.
 """
 
 from __future__ import annotations
@@ -15,12 +19,16 @@ _here = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [place for place in sys.path if os.path.abspath(place or ".") != _here]
 
 import asyncio  # noqa: E402
+import json  # noqa: E402
 import multiprocessing  # noqa: E402
 import tempfile  # noqa: E402
 import time  # noqa: E402
 from collections.abc import AsyncIterator, Iterator  # noqa: E402
 from contextlib import contextmanager  # noqa: E402
+from statistics import median  # noqa: E402
 from typing import Any  # noqa: E402
+
+import psutil  # noqa: E402
 
 HOST = "127.0.0.1"
 WORD = "token "
@@ -83,7 +91,7 @@ def run(application: Any, port: Any) -> None:
 
 
 @contextmanager
-def server(target: Any, tokens: int) -> Iterator[int]:
+def server(target: Any, tokens: int) -> Iterator[tuple[int, psutil.Process]]:
     """A server in a process of its own."""
     context = multiprocessing.get_context("spawn")
     port = context.Value("i", 0)
@@ -93,17 +101,15 @@ def server(target: Any, tokens: int) -> Iterator[int]:
         if not process.is_alive():
             raise SystemExit("the server did not start")
         time.sleep(0.05)
-    yield port.value
+    yield port.value, psutil.Process(process.pid)
     process.terminate()
     process.join()
 
 
-async def read_one(port: int, chat_id: str, *, stalls: bool = False) -> int:
+async def read_one(port: int, chat_id: str, name: str, *, stalls: bool = False) -> int:
     """Send one message; return the number of tokens that came. One that stalls reads nothing."""
-    body = (
-        '{"id":"%s","trigger":"submit-message","messages":[{"id":"u","role":"user","parts":'  # noqa: UP031
-        '[{"type":"text","text":"go"}]}]}' % chat_id
-    ).encode()
+    message = {"id": name, "role": "user", "parts": [{"type": "text", "text": "go"}]}
+    body = json.dumps({"id": chat_id, "trigger": "submit-message", "messages": [message]}).encode()
     head = f"POST /api/chat HTTP/1.1\r\nHost: {HOST}:{port}\r\nContent-Type: application/json\r\n"
     reader, writer = await asyncio.open_connection(HOST, port, limit=2**16)
     writer.write(head.encode() + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
@@ -121,12 +127,12 @@ async def read_one(port: int, chat_id: str, *, stalls: bool = False) -> int:
 
 
 async def measure(port: int, clients: int, tokens: int, name: str, *, stalled: bool = False) -> float:
-    """Return tokens per second over all clients."""
-    slow = asyncio.ensure_future(read_one(port, f"{name}-stalled", stalls=True)) if stalled else None
+    """Return tokens per second over all clients, each in a chat of its own."""
+    slow = asyncio.ensure_future(read_one(port, "stalled", name, stalls=True)) if stalled else None
     if slow is not None:
         await asyncio.sleep(0.3)
     started = time.perf_counter()
-    counts = await asyncio.gather(*(read_one(port, f"{name}-{n}") for n in range(clients)))
+    counts = await asyncio.gather(*(read_one(port, f"chat-{n}", name) for n in range(clients)))
     seconds = time.perf_counter() - started
     if slow is not None:
         slow.cancel()
@@ -134,22 +140,44 @@ async def measure(port: int, clients: int, tokens: int, name: str, *, stalled: b
     return clients * tokens / seconds
 
 
+def cpu(process: psutil.Process) -> float:
+    """Return the processor time of a process so far, in seconds."""
+    times = process.cpu_times()
+    return times.user + times.system
+
+
 def main() -> None:
     """Measure and print."""
     clients = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     tokens = int(sys.argv[2]) if len(sys.argv) > 2 else 400
+    rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 5
+    found: dict[str, list[float]] = {"bare": [], "alone": [], "stalled": []}
+    spent: dict[str, list[float]] = {"bare": [], "alone": [], "stalled": []}
+
+    def run_once(kind: str, number: int) -> None:
+        started = cpu(theirs)
+        port = bare_port if kind == "bare" else our_port
+        run = measure(port, clients, tokens, f"{kind}{number}", stalled=kind == "stalled")
+        found[kind].append(asyncio.run(run))
+        spent[kind].append((cpu(theirs) - started) / clients / tokens)
+
     with tempfile.TemporaryDirectory() as folder:
         os.environ["CHATNB_STORE"] = os.path.join(folder, "chats.db")
-        with server(serve_bare, tokens) as port:
-            bare = asyncio.run(measure(port, clients, tokens, "bare"))
-        with server(serve_chatnb, tokens) as port:
-            asyncio.run(measure(port, 5, tokens, "warm"))
-            ours = max(asyncio.run(measure(port, clients, tokens, f"a{n}")) for n in range(2))
-            stalled = max(asyncio.run(measure(port, clients, tokens, f"s{n}", stalled=True)) for n in range(2))
-    print(f"{clients} streams of {tokens} tokens")
+        with server(serve_bare, tokens) as (bare_port, _), server(serve_chatnb, tokens) as (our_port, theirs):
+            first = asyncio.run(measure(our_port, clients, tokens, "first"))
+            for number in range(rounds):
+                pair = ["alone", "stalled"]
+                for kind in ["bare", *(pair if number % 2 == 0 else reversed(pair))]:
+                    run_once(kind, number)
+    bare, ours, stalled = (median(found[kind]) for kind in ("bare", "alone", "stalled"))
+    ratios = [b / a for a, b in zip(found["alone"], found["stalled"], strict=True)]
+    print(f"{clients} streams of {tokens} tokens, medians of {rounds} runs each")
     print(f"bare Starlette      {bare:12,.0f} tokens/s")
     print(f"chatnb              {ours:12,.0f} tokens/s   {ours / bare:.3f} of bare")
-    print(f"with a stalled one  {stalled:12,.0f} tokens/s   {stalled / ours - 1:+.1%}")
+    print(f"in new chats        {first:12,.0f} tokens/s   (the first run: their opening included)")
+    print(f"with a stalled one  {stalled:12,.0f} tokens/s   {median(ratios) - 1:+.1%}")
+    alone, beside = median(spent["alone"]) * 1e6, median(spent["stalled"]) * 1e6
+    print(f"processor           {alone:12.1f} us a token   {beside / alone - 1:+.1%} with a stalled one")
 
 
 if __name__ == "__main__":
