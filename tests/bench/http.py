@@ -21,6 +21,7 @@ sys.path[:] = [place for place in sys.path if os.path.abspath(place or ".") != _
 import asyncio  # noqa: E402
 import json  # noqa: E402
 import multiprocessing  # noqa: E402
+import socket  # noqa: E402
 import tempfile  # noqa: E402
 import time  # noqa: E402
 from collections.abc import AsyncIterator, Iterator  # noqa: E402
@@ -32,6 +33,8 @@ import psutil  # noqa: E402
 
 HOST = "127.0.0.1"
 WORD = "token "
+MUCH = 250
+"""How many answers the stalled client asks for: far more than the buffers of its connection hold."""
 
 
 def serve_chatnb(port: Any, tokens: int) -> None:
@@ -44,8 +47,9 @@ def serve_chatnb(port: Any, tokens: int) -> None:
         name = "fast"
 
         async def stream(self, request: Any) -> AsyncIterator[Any]:
+            asked = str(request.messages[-1]["content"])
             yield {"type": "text-start", "id": "t"}
-            for number in range(tokens):
+            for number in range(tokens * MUCH if "much" in asked else tokens):
                 yield {"type": "text-delta", "id": "t", "delta": WORD}
                 if number % 20 == 19:
                     await asyncio.sleep(0)
@@ -79,8 +83,6 @@ def serve_bare(port: Any, tokens: int) -> None:
 
 def run(application: Any, port: Any) -> None:
     """Run the server; tell its port."""
-    import socket
-
     import uvicorn
 
     listener = socket.socket()
@@ -108,10 +110,14 @@ def server(target: Any, tokens: int) -> Iterator[tuple[int, psutil.Process]]:
 
 async def read_one(port: int, chat_id: str, name: str, *, stalls: bool = False) -> int:
     """Send one message; return the number of tokens that came. One that stalls reads nothing."""
-    message = {"id": name, "role": "user", "parts": [{"type": "text", "text": "go"}]}
+    message = {"id": name, "role": "user", "parts": [{"type": "text", "text": "much" if stalls else "go"}]}
     body = json.dumps({"id": chat_id, "trigger": "submit-message", "messages": [message]}).encode()
     head = f"POST /api/chat HTTP/1.1\r\nHost: {HOST}:{port}\r\nContent-Type: application/json\r\n"
-    reader, writer = await asyncio.open_connection(HOST, port, limit=2**16)
+    connection = socket.socket()
+    if stalls:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.connect((HOST, port))
+    reader, writer = await asyncio.open_connection(sock=connection, limit=2**16)
     writer.write(head.encode() + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
     await writer.drain()
     if stalls:
