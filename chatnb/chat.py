@@ -388,6 +388,9 @@ class Chat(ChatInputs):
     def _ipython_display_(self) -> None:
         self.view()._ipython_display_()
 
+    def _display_(self) -> Any:  # what marimo asks for
+        return self.view()
+
     def __repr__(self) -> str:
         return f"Chat {self.id} ({len(self.messages)} messages, {self.status})"
 

@@ -105,6 +105,8 @@ class ChatWidget(anywidget.AnyWidget):
     _panel: Panel | None = None
     _outputs: TranscriptOutputs | None = None
     _is_closed = False
+    _in_marimo = False
+    _live: dict[str, Any] | None = None
 
     def __init__(self, chat: Any, **options: Any) -> None:
         check_known(options)
@@ -119,8 +121,9 @@ class ChatWidget(anywidget.AnyWidget):
                 raise ConfigError(f"{name} must be a text")
         self._settings = settings
         self._outputs = TranscriptOutputs(self._render_transcript, publish_output, self._is_settled)
-        super().__init__(**live)
-        keep_route(self.comm)
+        self._delivery = DeliveryFinder(delivery_of_this_place())
+        self._live = {name: getattr(self, name) for name in LIVE} | live
+        # The panel first: with the comm the host asks for the state, which has the snapshot of what there is.
         self._panel = Panel(
             opened,
             f"widget-{random_word(12)}",
@@ -131,8 +134,15 @@ class ChatWidget(anywidget.AnyWidget):
             self._on_settled,
             self._is_observed,
         )
+        try:
+            super().__init__(**live)
+        except BaseException:
+            self._panel.close()
+            raise
+        self._live = None
+        keep_route(self.comm)
+        self._in_marimo = is_in_marimo()
         super().observe(self._on_option, list(LIVE))
-        self._delivery = DeliveryFinder(delivery_of_this_place())
         self._panel.note_delivery(self._delivery.found)
         if settings.get_initial_messages is not None and self._panel.seam.is_untouched():
             self._panel.seam.spawn(self._panel.fill(settings.get_initial_messages), "the first messages")
@@ -276,7 +286,7 @@ class ChatWidget(anywidget.AnyWidget):
         return _CHECKS[proposal["trait"].name](proposal["value"])
 
     def _live_options(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in LIVE}
+        return self._live if self._live is not None else {name: getattr(self, name) for name in LIVE}
 
     def _on_option(self, change: Any) -> None:
         if self._panel is not None:
@@ -324,7 +334,7 @@ class ChatWidget(anywidget.AnyWidget):
     def _ipython_display_(self) -> None:
         """Show the widget and, below it, the transcript: two outputs."""
         publish_output(self._repr_mimebundle_()[0], f"view-{random_word(12)}", False)
-        if self._outputs is not None and self._settings.transcript and not is_in_marimo():
+        if self._outputs is not None and self._settings.transcript and not self._in_marimo:
             self._outputs.add()
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[Any, Any], dict[Any, Any]]:
@@ -352,6 +362,8 @@ class ChatWidget(anywidget.AnyWidget):
     def _on_settled(self) -> None:
         if self._panel is not None and self._outputs is not None and not self._is_closed:
             self._outputs.settled(self._panel.seam.loop)
+            if self._in_marimo:
+                self.send_state("_snapshot")  # marimo never asks again, and its export shows what it was sent
 
 
 def _is_built() -> bool:

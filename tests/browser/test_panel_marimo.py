@@ -1,8 +1,9 @@
-"""The panel in marimo, for the cases that apply (spec/widget.md, section 8). Skipped where marimo is not installed."""
+"""The panel in marimo, for the cases that apply (spec/widget.md, section 8): panel, commands, traits, its export."""
 
 from __future__ import annotations
 
-import importlib.util
+import json
+import mimetypes
 import os
 import socket
 import subprocess
@@ -10,17 +11,18 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Event
+from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from tests.browser.jupyter_server import ROOT
 from tests.browser.notebook_page import Panel
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("marimo") is None, reason="marimo is not installed")
-
+STATIC = Path(find_spec("marimo").origin).parent / "_static"  # type: ignore[union-attr, arg-type]
 NOTEBOOK = '''
 import marimo
 
@@ -29,7 +31,8 @@ app = marimo.App()
 
 @app.cell
 def _():
-    from chatnb import Agent
+    import json
+    from chatnb import Agent, action
     from chatnb.models import Reply, ScriptedModel
 
     def words(count):
@@ -39,10 +42,22 @@ def _():
         """Look up the sales of a region."""
         return {"region": region, "amount": 1250}
 
+    @action(needs_approval=True)
+    def refund(order: str) -> str:
+        """Refund an order."""
+        return "paid"
+
     steps = [Reply(words(60), delay=0.03), Reply(calls=[("lookup", {"region": "EU"})]), "There were 1250.",
-             Reply(words(400), delay=0.05)]
-    chat = Agent(ScriptedModel(steps), actions=[lookup]).chat("marimo")
+             Reply(words(400), delay=0.05), Reply(calls=[("refund", {"order": "7"})]), "Paid back."]
+    chat = Agent(ScriptedModel(steps), actions=[lookup, refund]).chat("marimo")
     view = chat.view(height="420px", title="In marimo")
+
+    def note(change):
+        with open("traits.jsonl", "a") as file:
+            file.write(json.dumps([change.name, change.new]) + "\\n")
+        view.placeholder = f"{len(view.messages)} messages"
+
+    view.observe(note, ["status", "is_streaming"])
     view
     return
 
@@ -50,6 +65,38 @@ def _():
 if __name__ == "__main__":
     app.run()
 '''
+TO_EXPORT = """
+import marimo
+
+app = marimo.App()
+
+
+@app.cell
+def _():
+    from chatnb import Agent
+    from chatnb.models import ScriptedModel
+
+    chat = Agent(ScriptedModel(["Kept **words** of a reply.", "And more."])).chat("export")
+    chat.send("A question to keep").result()
+    chat
+    return (chat,)
+
+
+@app.cell
+def _(chat):
+    chat.send("Another, after it was shown").result().status
+    return
+
+
+if __name__ == "__main__":
+    app.run()
+"""
+
+
+def marimo(folder: Path, *arguments: str) -> tuple[list[str], dict[str, str]]:
+    """A command of marimo, and an environment in which nothing of the user's configuration counts."""
+    path = os.pathsep.join(part for part in (str(ROOT), os.environ.get("PYTHONPATH")) if part)
+    return [sys.executable, "-m", "marimo", *arguments], {**os.environ, "PYTHONPATH": path, "HOME": str(folder)}
 
 
 @pytest.fixture
@@ -59,16 +106,11 @@ def address(tmp_path: Path) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "marimo", "run", "notebook.py", "--headless", "--no-token"]
-    path = os.pathsep.join(part for part in (str(ROOT), os.environ.get("PYTHONPATH")) if part)
+    arguments = ("run", "notebook.py", "--headless", "--no-token", "--host", "127.0.0.1", "--port", str(port))
+    command, environment = marimo(tmp_path, *arguments)
     with (tmp_path / "server.log").open("wb") as log:
         server = subprocess.Popen(
-            [*command, "--host", "127.0.0.1", "--port", str(port)],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": path, "HOME": str(tmp_path)},
-            stdout=log,
-            stderr=log,
-            stdin=subprocess.DEVNULL,
+            command, cwd=tmp_path, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL
         )
     url, pause = f"http://127.0.0.1:{port}", Event()
     for _ in range(300):
@@ -87,10 +129,10 @@ def address(tmp_path: Path) -> Iterator[str]:
 
 
 class TestMarimo:
-    """Panel, commands and traits work; there is no transcript output."""
+    """Panel, commands and traits work; there is no transcript output; the export shows the snapshot."""
 
-    def test_talks(self, address: str, new_page: Callable[[], Page], page_errors: list[str]) -> None:
-        """A reply streams, a call has its card, Stop stops, and the talk is there once."""
+    def test_talks(self, address: str, tmp_path: Path, new_page: Callable[[], Page], page_errors: list[str]) -> None:
+        """A reply streams, a call has its card, Stop stops, Approve runs it, traits are observed; no transcript."""
         page = new_page()
         page.goto(address)
         root = page.locator(".chatnb-view")
@@ -108,6 +150,46 @@ class TestMarimo:
         panel.texts_while_streaming(wanted=3)
         panel.stop_button.click()
         panel.wait_for_status("ready")
+        panel.send("Refund order 7")
+        approve = root.get_by_role("group", name="Approval needed: refund").get_by_role("button", name="Approve")
+        expect(approve).to_be_enabled()
+        page.wait_for_function("() => new Promise(done => setTimeout(() => done(true), 400))")
+        approve.click()
+        expect(panel.message("assistant")).to_contain_text("Paid back.")
+        panel.wait_for_status("ready")
+        expect(panel.articles).to_have_count(8)
+        expect(panel.box).to_have_attribute("placeholder", "8 messages")
         assert page.locator(".chatnb-transcript").count() == 0
-        expect(panel.articles).to_have_count(6)
+        told = [json.loads(line) for line in (tmp_path / "traits.jsonl").read_text("utf-8").splitlines()]
+        assert told[:2] == [["status", "submitted"], ["status", "streaming"]]
+        assert [value for name, value in told if name == "status"][-1] == "ready"
+        assert ["is_streaming", True] in told
         assert page_errors == []
+
+    def test_export(
+        self, tmp_path: Path, context: BrowserContext, new_page: Callable[[], Page], outside_requests: list[str]
+    ) -> None:
+        """Its export shows the snapshot, also of what was said after the chat was shown, to be read and no more."""
+        (tmp_path / "talk.py").write_text(TO_EXPORT, "utf-8")
+        command, environment = marimo(tmp_path, "export", "html", "talk.py", "-o", "talk.html")
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr[-2000:]
+
+        def from_the_installed(route: Route) -> None:
+            # An export of marimo takes its own front end from the net; here from where it is installed.
+            file = STATIC / urlsplit(route.request.url).path.partition("/dist/")[2]
+            kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+            if file.is_file():
+                route.fulfill(body=file.read_bytes(), content_type=kind, headers={"Access-Control-Allow-Origin": "*"})
+            else:
+                route.abort()
+
+        context.route("https://cdn.jsdelivr.net/npm/@marimo-team/**", from_the_installed)
+        page = new_page()
+        page.goto((tmp_path / "talk.html").as_uri())
+        root = page.locator(".chatnb-view")
+        expect(root).to_contain_text("Kept words of a reply.", timeout=40_000)
+        expect(root).to_contain_text("Another, after it was shown")
+        expect(root).to_contain_text("And more.")
+        expect(root).to_have_attribute("data-connection", "readonly")
+        expect(root.get_by_role("button", name="Send", exact=True)).to_be_disabled()

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from typing import Any
 
+import comm
 import pytest
 import traitlets
 
@@ -149,6 +150,19 @@ class TestTraits:
             saved = view.widget.get_state("_snapshot")["_snapshot"]
             assert [entry["message"]["role"] for entry in saved["messages"]] == ["user", "assistant"]
             assert view.widget._snapshot == {}
+
+    async def test_the_host_gets_the_snapshot_at_the_opening(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """3.4: `_snapshot` is computed when the host asks for state, at opening too; with the options as given."""
+        opened: list[Any] = []
+        create = comm.create_comm
+        monkeypatch.setattr(comm, "create_comm", lambda **given: opened.append(given["data"]) or create(**given))
+        async with shown("an answer") as view:
+            await view.mock.chat.send("question")
+            second = ChatWidget(view.mock.chat, title="Till", height="auto")
+            saved = opened[-1]["state"]["_snapshot"]
+            assert [entry["message"]["role"] for entry in saved["messages"]] == ["user", "assistant"]
+            assert (saved["options"]["title"], saved["options"]["height"]) == ("Till", "auto")
+            second.close()
 
 
 class TestStates:
