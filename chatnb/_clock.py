@@ -7,12 +7,19 @@ process (spec/recovery.md, section 13).
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, TypeVar
 
+from .errors import StoreUnavailableError
+
 T = TypeVar("T")
+
+GONE_SECONDS = 30.0
+"""A database that does not answer for so long is gone (spec/recovery.md, section 9)."""
+AGAIN_SECONDS = 1.0
 
 _shifted = timedelta(0)
 
@@ -57,6 +64,16 @@ def now() -> datetime:
     return datetime.now(UTC) + _shifted
 
 
+def is_duration(value: object) -> bool:
+    """Tell whether a value is a number of seconds that can be waited for: finite and above 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value) and value > 0
+    except OverflowError:  # a whole number beyond all floats
+        return False
+
+
 async def within(clock: Clock, seconds: float, work: Awaitable[T]) -> T:
     """Await `work` for at most `seconds` of `clock`.
 
@@ -77,3 +94,28 @@ async def within(clock: Clock, seconds: float, work: Awaitable[T]) -> T:
         limit.cancel()
         if not task.done():
             task.cancel()
+
+
+async def ride_out(
+    clock: Clock, write: Callable[[], T | Awaitable[T]], *, is_over: Callable[[], bool] = lambda: False
+) -> T:
+    """Do a write; while the database does not answer, do it again each second, for 30 s.
+
+    Args:
+        clock: Measures and waits.
+        write: One transaction: what failed has left nothing behind.
+        is_over: Tells that waiting is of no use any more.
+
+    Raises:
+        StoreUnavailableError: It has not answered for 30 s.
+        StoreError: The write failed in another way.
+    """
+    since = clock.monotonic()
+    while True:
+        try:
+            made = write()
+            return await made if isinstance(made, Awaitable) else made
+        except StoreUnavailableError:
+            if is_over() or clock.monotonic() - since >= GONE_SECONDS:
+                raise
+        await clock.sleep(AGAIN_SECONDS)

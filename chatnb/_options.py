@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import os
 from typing import Any
 
+from ._clock import is_duration
 from .actions import Identity
 from .errors import ConfigError
 from .policies import Objects, Variables
@@ -14,6 +14,8 @@ from .store.location import locate
 from .turns import CONCURRENCY, Compaction, Debounce, Steering
 
 __all__ = ["check_options"]
+
+MAX_TTL = 100 * 366 * 86_400
 
 # Options that take one kind of object, or None.
 POLICIES: dict[str, type] = {
@@ -48,8 +50,9 @@ def check_options(given: dict[str, Any]) -> None:
         raise ConfigError("name is printable text without '/'")
     if given["runtime"] not in ("auto", "thread", "kernel"):
         raise ConfigError('runtime is "auto", "thread" or "kernel"')
-    if given["approval_ttl"] is not None and not _is_duration(given["approval_ttl"]):
-        raise ConfigError("approval_ttl is a number of seconds above 0, or None")
+    ttl = given["approval_ttl"]
+    if ttl is not None and not (is_duration(ttl) and ttl <= MAX_TTL):
+        raise ConfigError("approval_ttl is a number of seconds above 0 (at most 100 years), or None")
     if not isinstance(given["plan_mode"], bool):
         raise ConfigError("plan_mode is True or False")
     instructions = given["instructions"]
@@ -83,10 +86,6 @@ def _check_store(store: Any) -> None:
         locate(store)
     elif not hasattr(store, "open_chat"):
         raise ConfigError(f"store is a URL (sqlite:///chats.db), a path, or a Store, not {_kind(store)}")
-
-
-def _is_duration(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
 
 
 def _kind(value: Any) -> str:

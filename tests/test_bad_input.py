@@ -28,6 +28,8 @@ class TestAgentOptions:
             ("approval_ttl", "soon"),
             ("client_data", 5),
             ("approval_ttl", float("inf")),
+            ("approval_ttl", 10**400),
+            ("approval_ttl", 1e12),
             ("compaction", 5),
             ("concurrency", []),
             ("identity", 5),

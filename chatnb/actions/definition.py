@@ -146,8 +146,8 @@ class Action:
 
     @property
     def read_only(self) -> bool | Guard | None:
-        """The option as given."""
-        return self.options.read_only
+        """Whether its calls only read: a flag, a function that says so for each call, or None, which is a write."""
+        return self.options.effective_read_only
 
     @property
     def parallel_safe(self) -> bool:
@@ -193,6 +193,46 @@ class Action:
     def run_in(self) -> RunIn:
         """Where the handler runs."""
         return self.options.run_in
+
+    @property
+    def errors(self) -> ErrorSet | None:
+        """The closed set of errors, or None."""
+        return self.options.errors
+
+    @property
+    def http(self) -> bool | str | Mapping[str, Any]:
+        """The `http` option, as given; `route` is what it means."""
+        return self.options.http
+
+    @property
+    def mcp_tool(self) -> bool | None:
+        """Whether MCP and A2A show it; None: as `agent_tool` says."""
+        return self.options.mcp_tool
+
+    @property
+    def mcp_output_schema(self) -> bool:
+        """MCP is told the output schema."""
+        return self.options.mcp_output_schema
+
+    @property
+    def mcp_annotations(self) -> Mapping[str, bool] | None:
+        """The declared hints for MCP clients."""
+        return self.options.mcp_annotations
+
+    @property
+    def to_model_output(self) -> Callable[[Any], Any] | None:
+        """Makes what the model reads of a result."""
+        return self.options.to_model_output
+
+    @property
+    def max_result_chars(self) -> int:
+        """Characters of a result that the model reads."""
+        return self.options.max_result_chars
+
+    @property
+    def audit(self) -> bool | Mapping[str, Any] | None:
+        """The `audit` option, as given; `audited` is what it means."""
+        return self.options.audit
 
     @property
     def route(self) -> HttpRoute | None:

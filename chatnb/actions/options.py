@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import inspect
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any, Literal, cast
 
 from pydantic import TypeAdapter
 
+from .._clock import is_duration
 from .._ports import RunIn
 from ..errors import ActionDefinitionError
 from .errors_sets import ErrorSet
@@ -97,6 +97,11 @@ class Options:
         return self.route is not None and self.route.method == "GET"
 
     @property
+    def effective_read_only(self) -> bool | Guard | None:
+        """`read_only` as it counts: True for a GET that says nothing else; None for a write that says nothing."""
+        return True if self.read_only is None and self.fixed_read else self.read_only
+
+    @property
     def audited(self) -> AuditOptions:
         """What is audited."""
         if isinstance(self.audit, Mapping):
@@ -160,12 +165,7 @@ class _Check:
 
     def _numbers(self) -> None:
         timeout, limit = self._options.timeout, self._options.max_result_chars
-        if timeout is not None and (
-            isinstance(timeout, bool)
-            or not isinstance(timeout, int | float)
-            or not math.isfinite(timeout)
-            or timeout <= 0
-        ):
+        if timeout is not None and not is_duration(timeout):
             self._fail("timeout", "seconds above 0, or None")
         if type(limit) is not int or limit < 200:
             self._fail("max_result_chars", "a whole number of at least 200")
@@ -193,7 +193,8 @@ class _Check:
 
     def _guard(self, option: str, guard: Any, most: int) -> None:
         if not callable(guard):
-            self._fail(option, f"a function of at most {most} argument(s), or a flag" if most else "a function")
+            flag = ", True or False" if option in ("read_only", "needs_approval") else ", or None"
+            self._fail(option, f"a function of at most {most} argument{'s' if most > 1 else ''}{flag}")
         needed = required_positionals(guard)
         if needed is None:
             return

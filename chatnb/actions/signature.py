@@ -19,6 +19,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from ..errors import ActionDefinitionError
 from .context import ActionContext
+from .hash import call_hash
 from .snapshot import NotPlainError, freeze_arguments
 from .variables import Variable, VariableParameter, variable_of
 
@@ -155,8 +156,8 @@ class _Made:
             _warn_if_not_plain(where, inner)
         if default is not _EMPTY:
             try:
-                freeze_arguments({name: default})
-            except NotPlainError:
+                call_hash(action, freeze_arguments({name: default}))
+            except (NotPlainError, UnicodeEncodeError):
                 raise ActionDefinitionError(f"{where}: its default is not plain data") from None
         explicit: dict[str, Any] = {"alias": name, "validation_alias": name, "serialization_alias": name}
         own = _field_infos(inner)
@@ -219,7 +220,7 @@ def _find_variable(where: str, name: str, annotation: Any) -> VariableParameter 
     try:
         probe = _probe(annotation)
         core = probe.__pydantic_core_schema__
-        if isinstance(bare, typing.TypeVar) or _holds(core, lambda node: node.get("type") in ("callable", "generator")):
+        if _names_type_variable(annotation) or _holds(core, lambda node: node.get("type") in ("callable", "generator")):
             raise ActionDefinitionError(f"{where}: callables, generators and type variables have no JSON schema")
         probe.model_json_schema()
     except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema):
@@ -265,6 +266,12 @@ def _names_type(annotation: Any) -> bool:
     if isinstance(annotation, type) and issubclass(annotation, _NOT_PLAIN_TYPES):
         return True
     return any(_names_type(member) for member in typing.get_args(annotation))
+
+
+def _names_type_variable(annotation: Any) -> bool:
+    if isinstance(annotation, typing.TypeVar | typing.ParamSpec):
+        return True
+    return any(_names_type_variable(member) for member in typing.get_args(annotation))
 
 
 def _holds(node: Any, test: Callable[[Mapping[str, Any]], bool]) -> bool:

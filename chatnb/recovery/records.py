@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from .._clock import is_duration
 from ..errors import ConfigError
 
 Cause = Literal[
@@ -48,7 +48,7 @@ class Recovery:
             value = getattr(self, name)
             if value is None and name == "stall_timeout":
                 continue
-            if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value) or value <= 0:
+            if not is_duration(value):
                 raise ConfigError(f"Recovery({name}): a finite number above 0")
 
 

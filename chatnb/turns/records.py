@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from .._clock import is_duration
 from .._json import JsonValue
 from ..actions.hidden import hide_secrets
 from ..errors import ConfigError
@@ -122,7 +122,7 @@ class Debounce:
     seconds: float = 0.75
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.seconds, int | float) and math.isfinite(self.seconds) and self.seconds > 0):
+        if not is_duration(self.seconds):
             raise ConfigError("Debounce(seconds): seconds must be a finite number above 0")
 
 

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import asyncio
 import concurrent.futures
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
@@ -14,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from chatnb.actions import Action, ActionContext, Catalog, Variable, action, action_errors
 from chatnb.actions.definition import schema_bytes
-from chatnb.errors import ActionDefinitionError, InvalidArgumentsError
+from chatnb.errors import ActionDefinitionError
 
 T = TypeVar("T")
 
@@ -82,6 +80,7 @@ class TestOptions:
             {"run_in": "process"},
             {"timeout": 0},
             {"timeout": True},
+            {"timeout": 10**400},
             {"max_result_chars": 199},
             {"audit": "all"},
             {"audit": {"everything": True}},
@@ -118,8 +117,28 @@ class TestOptions:
         with pytest.raises(ActionDefinitionError, match=option):
             Action(plain, **options)
 
+    def test_every_option_can_be_read(self) -> None:
+        """DESIGN, section 2: an action's options are its attributes."""
+        codes = action_errors("gone")
+        given: dict[str, Any] = {
+            "title": "Plain",
+            "errors": codes,
+            "http": "PUT",
+            "mcp_tool": True,
+            "mcp_annotations": {"destructiveHint": True},
+            "to_model_output": str,
+            "max_result_chars": 300,
+            "audit": False,
+            "timeout": 2.5,
+        }
+        made = Action(plain, **given)
+        assert {name: getattr(made, name) for name in given} == given
+        assert made.mcp_output_schema is False
+
     def test_get_means_read(self) -> None:
         """Section 1: without a bool, GET makes an action a read; an explicit bool wins."""
+        assert Action(plain, http="GET").read_only is True
+        assert Action(plain).read_only is None
         assert Action(plain, http="GET").fixed_read is True
         assert Action(plain, http="POST", read_only=True).fixed_read is True
 
@@ -215,7 +234,10 @@ class TestFunctions:
         def variable(fn: T) -> None:
             """Take it."""
 
-        for function in (bare, typed, lazy, variable):
+        def nested(fn: dict[str, T | int]) -> None:
+            """Take them."""
+
+        for function in (bare, typed, lazy, variable, nested):
             with pytest.raises(ActionDefinitionError, match="'fn'"):
                 Action(function)
 
@@ -225,8 +247,12 @@ class TestFunctions:
         def f(a: Any = {1, 2}) -> None:  # noqa: B006
             """Do."""
 
-        with pytest.raises(ActionDefinitionError, match="default"):
-            Action(f)
+        def g(a: str = "half \ud800") -> None:
+            """Do."""
+
+        for function in (f, g):
+            with pytest.raises(ActionDefinitionError, match="default"):
+                Action(function)
 
     def test_text_annotations_see_the_place_of_definition(self) -> None:
         """1.2: a class of the enclosing function can be named, also by a text annotation."""
@@ -414,78 +440,3 @@ class TestSchema:
             f.__annotations__["odd"] = kind
             with pytest.warns(UserWarning, match="'odd'"):
                 Action(f)
-
-
-@dataclass
-class Point:
-    x: int
-    y: int = 0
-
-
-class TestDirectCalls:
-    def test_sync_and_async(self) -> None:
-        """2.2: a sync action returns its value, an async one an awaitable."""
-
-        @action(read_only=True)
-        def double(n: int) -> int:
-            """Double."""
-            return n * 2
-
-        @action(read_only=True)
-        async def triple(n: int) -> int:
-            """Triple."""
-            return n * 3
-
-        assert double(2) == 4
-        assert asyncio.run(triple(n=2)) == 6
-
-    def test_missing_arguments_name_themselves(self) -> None:
-        """C1: called without a required argument, the error names it and the handler is untouched."""
-        ran = []
-
-        @action
-        def f(region: str) -> None:
-            """Do."""
-            ran.append(region)
-
-        with pytest.raises(InvalidArgumentsError, match="region"):
-            f()
-        assert ran == []
-
-    def test_no_snapshot_rule(self) -> None:
-        """C8: a direct call with a set runs; a dispatched one is `not_plain_data`."""
-        with pytest.warns(UserWarning, match="tags"):
-
-            @action
-            def f(tags: set[str]) -> int:
-                """Count."""
-                return len(tags)
-
-        assert f({"a", "b"}) == 2
-        with pytest.raises(InvalidArgumentsError, match="tags: not_plain_data"):
-            f.prepare({"tags": ["a"]})
-
-    def test_records_pass_through(self) -> None:
-        """2.2: a dataclass or model goes in as it is."""
-
-        @action
-        def f(point: Point) -> int:
-            """Sum."""
-            return point.x + point.y
-
-        assert f(Point(1, 2)) == 3
-
-    def test_a_variable_is_the_object_itself(self) -> None:
-        """1.2: a direct call passes the object, never a copy."""
-        seen = []
-
-        @action
-        def f(df: Frame) -> None:
-            """Use."""
-            seen.append(df)
-
-        frame = Frame()
-        f(frame)
-        assert seen[0] is frame
-        with pytest.raises(InvalidArgumentsError, match="df"):
-            f(3)

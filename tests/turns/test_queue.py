@@ -130,7 +130,7 @@ class TestPolicies:
             assert c.result().status == "completed"
             assert texts(mock) == ["A", "one", "B", "C", "answer 2"]
 
-    @pytest.mark.parametrize("seconds", [-5, 0, float("inf"), float("nan")])
+    @pytest.mark.parametrize("seconds", [-5, 0, float("inf"), float("nan"), 10**400])
     def test_bad_delays(self, seconds: float) -> None:
         """C22: a delay that is not finite and above 0, or an unknown policy, raises ConfigError."""
         with pytest.raises(ConfigError):
