@@ -75,7 +75,7 @@ class CommandDesk:
         if _length(content) > LARGEST or sum(map(len, data)) > LARGEST:
             self._refuse(view, id, error_ack("too_large", "This is too large: 8 MiB at most."))
             return
-        if kind not in COMMAND_TYPES:
+        if not isinstance(kind, str) or kind not in COMMAND_TYPES:
             self._refuse(view, id, error_ack("unknown_command", "This version of chatnb does not know the command."))
             return
         try:

@@ -149,6 +149,17 @@ def check_theme(value: object) -> str:
     raise ConfigError('theme must be "auto", "light" or "dark"')
 
 
+def check_text(value: object) -> str | None:
+    """Return a text, or None.
+
+    Raises:
+        ConfigError: It is neither.
+    """
+    if value is None or isinstance(value, str):
+        return value
+    raise ConfigError("placeholder and title must be texts")
+
+
 def check_suggestions(value: object) -> tuple[str, ...]:
     """Return suggestions as a tuple.
 

@@ -52,6 +52,28 @@ class StateTrait(traitlets.TraitType[Any, Any]):
         raise traitlets.TraitError(f"{self.name!r} shows the chat and can't be set{instead}")
 
 
+class OptionTrait(traitlets.TraitType[Any, Any]):
+    """An option that may change while a widget is shown. It is checked when it is set, from Python or by a page.
+
+    Args:
+        default: Its value until then.
+        check: Returns the value as it is kept, or raises `ConfigError`.
+    """
+
+    def __init__(self, default: Any, check: Callable[[object], Any]) -> None:
+        super().__init__(default)
+        self.check = check
+        self.tag(sync=True)
+
+    def validate(self, obj: Any, value: Any) -> Any:
+        """Return the value as it is kept.
+
+        Raises:
+            ConfigError: It can't be so.
+        """
+        return self.check(value)
+
+
 class TraitNotifier:
     """Tells observers what has changed, all traits in one round.
 

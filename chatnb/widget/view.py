@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import anywidget
@@ -17,8 +17,17 @@ from .delivery import DeliveryFinder, delivery_of_this_place, keep_route
 from .outputs import TranscriptOutputs, is_in_marimo, publish_output, transcript_bundle
 from .panel import Panel
 from .redaction import describe, locate
-from .settings import LIVE, check_height, check_known, check_suggestions, check_theme, read_settings, signature
-from .traits import StateTrait
+from .settings import (
+    LIVE,
+    check_height,
+    check_known,
+    check_suggestions,
+    check_text,
+    check_theme,
+    read_settings,
+    signature,
+)
+from .traits import OptionTrait, StateTrait
 
 if TYPE_CHECKING:
     from ..turns import Submission
@@ -44,11 +53,7 @@ STATE_TRAITS = (
     "usage",
     "queue",
 )
-_CHECKS: dict[str, Callable[[object], Any]] = {
-    "height": check_height,
-    "theme": check_theme,
-    "suggestions": check_suggestions,
-}
+_STATE_TRAITS = frozenset(STATE_TRAITS)
 
 
 class ChatWidget(anywidget.AnyWidget):
@@ -94,11 +99,11 @@ class ChatWidget(anywidget.AnyWidget):
     usage = StateTrait()
     queue = StateTrait()
 
-    height = traitlets.Unicode("560px").tag(sync=True)
-    theme = traitlets.Unicode("auto").tag(sync=True)
-    placeholder = traitlets.Unicode(None, allow_none=True).tag(sync=True)
-    title = traitlets.Unicode(None, allow_none=True).tag(sync=True)
-    suggestions = traitlets.Tuple().tag(sync=True)
+    height = OptionTrait("560px", check_height)
+    theme = OptionTrait("auto", check_theme)
+    placeholder = OptionTrait(None, check_text)
+    title = OptionTrait(None, check_text)
+    suggestions = OptionTrait((), check_suggestions)
     _snapshot = traitlets.Dict().tag(sync=True)
 
     # Set before any of traitlets' own set-up, which already calls some of the methods below.
@@ -112,13 +117,7 @@ class ChatWidget(anywidget.AnyWidget):
         check_known(options)
         opened = _chat_of(chat)
         settings = read_settings(options)
-        live = {name: value for name, value in options.items() if name in LIVE}
-        for name, check in _CHECKS.items():
-            if name in live:
-                live[name] = check(live[name])
-        for name in ("placeholder", "title"):
-            if live.get(name) is not None and not isinstance(live[name], str):
-                raise ConfigError(f"{name} must be a text")
+        live = {name: _checked(name, value) for name, value in options.items() if name in LIVE}
         self._settings = settings
         self._outputs = TranscriptOutputs(self._render_transcript, publish_output, self._is_settled)
         self._delivery = DeliveryFinder(delivery_of_this_place())
@@ -279,11 +278,7 @@ class ChatWidget(anywidget.AnyWidget):
 
     def _is_observed(self) -> bool:
         notifiers = self._trait_notifiers
-        return traitlets.All in notifiers or any(notifiers.get(name) for name in STATE_TRAITS)
-
-    @traitlets.validate("height", "theme", "suggestions")
-    def _check_option(self, proposal: Any) -> Any:
-        return _CHECKS[proposal["trait"].name](proposal["value"])
+        return traitlets.All in notifiers or any(notifiers[name] for name in _STATE_TRAITS & notifiers.keys())
 
     def _live_options(self) -> dict[str, Any]:
         return self._live if self._live is not None else {name: getattr(self, name) for name in LIVE}
@@ -321,13 +316,18 @@ class ChatWidget(anywidget.AnyWidget):
             state["_snapshot"] = self._panel.snapshot()
         return state
 
-    def set_state(self, sync_data: Mapping[str, Any]) -> None:
+    def set_state(self, sync_data: Any) -> None:
         """Take options that a `jslink` changed; nothing else that a page sends moves a trait."""
-        wanted = {name: value for name, value in sync_data.items() if name in LIVE}
-        try:
-            super().set_state(wanted)
-        except (ConfigError, traitlets.TraitError):
-            logger.warning("a page sent an option that can't be so")
+        wanted, refused = {}, []
+        for name in set(LIVE) & set(sync_data if isinstance(sync_data, Mapping) else ()):
+            try:
+                wanted[name] = _checked(name, sync_data[name])
+            except ConfigError:
+                refused.append(name)
+        super().set_state(wanted)
+        if refused:
+            logger.warning("a page sent options that can't be so: %s", ", ".join(sorted(refused)))
+            self.send_state(refused)
 
     # --- output -------------------------------------------------------------------------------------------------
 
@@ -364,6 +364,11 @@ class ChatWidget(anywidget.AnyWidget):
             self._outputs.settled(self._panel.seam.loop)
             if self._in_marimo:
                 self.send_state("_snapshot")  # marimo never asks again, and its export shows what it was sent
+
+
+def _checked(name: str, value: object) -> Any:
+    option: Any = getattr(ChatWidget, name)
+    return option.check(value)
 
 
 def _is_built() -> bool:

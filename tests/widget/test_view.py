@@ -91,6 +91,47 @@ class TestTraits:
             assert widget._trait_values.get("_snapshot", {}) == {}
             assert not {"messages", "status", "pending", "error", "queue", "usage"} & set(widget.keys)
 
+    async def test_a_page_sets_options_that_can_be_and_nothing_else(self) -> None:
+        """Section 1: `jslink` for the options only; what can't be changes nothing, raises nothing, and is taken back."""
+        async with shown("hi") as view:
+            widget, keys = view.widget, set(view.widget.keys)
+            before = {name: value for name, value in widget.get_state().items() if name != "_snapshot"}
+            told: list[str] = []
+            widget.observe(lambda change: told.append(change.name), traitlets.All)
+            for state in (
+                *({name: value} for name in keys - {"title"} for value in (7, None, "bad", ["x"], {"a": 1})),
+                {"theme": "pink", "height": "1px;position:fixed", "suggestions": ["a", 1], "title": 3},
+                *({name: "x"} for name in ("status", "messages", "error", "pending", "queue", "usage", "comm", "log")),
+                "text", None, 3, [1],
+            ):  # fmt: skip
+                if state not in ({"placeholder": "bad"}, {"placeholder": None}, {"suggestions": ["x"]}):
+                    widget._handle_msg({"content": {"data": {"method": "update", "state": state}}, "buffers": []})
+            after = {name: value for name, value in widget.get_state().items() if name != "_snapshot"}
+            assert (after, told) == (before, [])
+            assert (widget.status, widget._snapshot) == ("ready", {})
+            widget.set_state({"title": "Linked", "theme": "dark", "suggestions": ["one"], "status": "x"})
+            assert (widget.title, widget.theme, widget.suggestions) == ("Linked", "dark", ("one",))
+
+    async def test_messages_that_are_none(self) -> None:
+        """3.2: what a page sends never raises in the kernel, whatever it is."""
+        async with shown() as view:
+            for message in (None, 3, {}, {"content": {}}, {"content": {"data": 3}}, {"content": {"data": {}}},
+                            {"content": {"data": {"method": "custom"}}}, {"content": {"data": {"method": 7}}},
+                            {"content": {"data": {"method": "custom", "content": {"type": ["x"]}}}, "buffers": None},
+                            {"content": {"data": {"method": "update", "state": {}, "buffer_paths": [["a", 1]]}},
+                             "buffers": [b""]}):  # fmt: skip
+                view.widget._handle_msg(message)
+            assert (await view.command("stop"))["ok"]
+
+    async def test_an_option_is_checked_when_it_is_set(self) -> None:
+        """Section 1: `height`, `theme`: else `ConfigError`, and the old value stays, also while changes are held."""
+        async with shown(title="Till") as view:
+            for name, value in (("theme", "pink"), ("theme", None), ("height", 5), ("title", 3), ("suggestions", "x")):
+                with pytest.raises(ConfigError), view.widget.hold_trait_notifications():
+                    setattr(view.widget, name, value)
+            kept = view.widget
+            assert (kept.theme, kept.height, kept.title, kept.suggestions) == ("auto", "560px", "Till", ())
+
     async def test_observers_are_told_and_one_that_raises_stops_nothing(self) -> None:
         """C32: an observer on `status` that raises, another linked: the last value arrives; never an equal one."""
         async with shown("one two three") as view:
