@@ -70,7 +70,7 @@ def compacted_view(
     """
     convert = engine.definition.convert_data
     chain = engine.tree.chain if chain is None else chain
-    nodes = [engine.tree.node(node_id) for node_id in chain]
+    nodes = [engine.tree.node(node_id) for node_id in chain if node_id in engine.tree]
     has_actions = len(engine.definition.catalog) > 0
     notes = note_places(nodes, engine.kernel_id)[0] if has_actions else frozenset()
 

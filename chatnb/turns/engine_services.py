@@ -281,10 +281,13 @@ class EngineServices(EngineBase):
     def seen(self, messages: Sequence[UIMessage]) -> dict[str, Any]:
         """Return the fields of an event that shows a chain: as it is now, whenever the view of it is made."""
         chain, overlays = self.tree.chain, tuple(overlays_of(self))
-        if overlays and self.turn is not None and self.turn.final is not None:
+        turn = self.turn
+        if overlays and turn is not None and turn.final is not None:
             # The turn's end is not in the tree yet, and a hook may have edited it.
             same = (self.tree.node(n).message_id == m.id for n, m in zip(chain, messages, strict=False))
             chain = tuple(n for n, _ in zip(chain, takewhile(bool, same), strict=False))
+            if len(chain) < len(messages) and messages[len(chain)].id == turn.live.message_id:
+                chain = (*chain, turn.node_id)  # set aside for the response, which a compaction may stand in for
         return {"ui_messages": tuple(messages), "make_view": lambda: compacted_view(self, messages, chain, overlays)}
 
     def note_sign_of_life(self) -> None:

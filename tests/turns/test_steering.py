@@ -197,6 +197,20 @@ class TestCompaction:
             assert [m["content"][0]["text"] for m in complete.messages] == ["SUM", "two", "b"]
             assert [m.text for m in complete.ui_messages] == ["one", "a", "two", "b"]
 
+    @pytest.mark.parametrize(("source", "rest"), [("inner", ["SUM", "b"]), ("outer", ["SUM"])])
+    async def test_events_show_it_at_once(self, source: str, rest: list[str]) -> None:
+        """`messages` in both completion hooks is the model view: a summary of this very turn stands in it too."""
+        step = Reply("a", calls=[("look", {"key": "k"}, "c1")], usage=Usage(3, 2))
+        agent = self.agent(
+            step, Reply("b", usage=Usage(3, 2)), when=lambda e: e.source == source, summarize=lambda e: "SUM"
+        )
+        seen: list[Any] = []
+        agent.on_before_turn_complete(lambda e: seen.append([m["content"][0].get("text") for m in e.messages]))
+        agent.on_turn_complete(lambda e: seen.append([m["content"][0].get("text") for m in e.messages]))
+        async with mock_chat(agent) as mock:
+            await mock.chat.send("go")
+            assert seen == [rest, rest]
+
     async def test_by_the_model(self) -> None:
         """The default summary is the model's; its usage counts; a failure is `chat.error` and no more."""
         agent = self.agent(
