@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, Error, Page, Playwright
 
 from tests.browser.jupyter_server import App, JupyterServer
 from tests.browser.notebook_page import NotebookPage, write_notebook
+from tests.browser.served_page import ServedHost, ServedPage
 
 OpenNotebook = Callable[..., NotebookPage]
 NAMES_ON_PATH = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -22,6 +23,11 @@ HOW_TO_GET_ONE = "No Chromium was found: run `python -m playwright install chrom
 OF_THE_HOST = [("reading 'schema'", "/static/notebook/")]  # Notebook 7.6, while it loads its settings
 
 _failed = pytest.StashKey[bool]()
+
+
+# The page of `chatnb serve` shows the same panel: what is the panel's own passes there too (issue 8).
+everywhere = pytest.mark.parametrize("server", ["lab", "notebook", "served"], indirect=True)
+in_lab_and_served = pytest.mark.parametrize("server", ["lab", "served"], indirect=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -78,8 +84,21 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[App]
 
 
 @pytest.fixture(params=["lab", "notebook"])
-def server(request: pytest.FixtureRequest, servers: Callable[[App], JupyterServer], browser: Browser) -> JupyterServer:
-    """JupyterLab and Notebook in turn. The browser is asked for first: without one no server need be started."""
+def server(
+    request: pytest.FixtureRequest,
+    servers: Callable[[App], JupyterServer],
+    browser: Browser,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> JupyterServer | ServedHost:
+    """JupyterLab and Notebook in turn, and for tests that say so the served page.
+
+    The browser is asked for first: without one no server need be started.
+    """
+    if request.param == "served":
+        monkeypatch.setenv("CHATNB_STORE", str(tmp_path / "chats.db"))
+        monkeypatch.setenv("CHATNB_IDENTITY", "ann")
+        return ServedHost(tmp_path)
     return servers(request.param)
 
 
@@ -132,7 +151,7 @@ def new_page(context: BrowserContext, page_errors: list[str]) -> Callable[[], Pa
 @pytest.fixture
 def open_notebook(
     request: pytest.FixtureRequest,
-    server: JupyterServer,
+    server: JupyterServer | ServedHost,
     new_page: Callable[[], Page],
     page_errors: list[str],
     outside_requests: list[str],
@@ -143,6 +162,10 @@ def open_notebook(
 
     def make(cells: Sequence[str] | Path, folder: str = name_of_test) -> NotebookPage:
         path = server.files / folder / "notebook.ipynb"
+        if isinstance(server, ServedHost):
+            assert not isinstance(cells, Path)
+            opened.append(ServedPage(new_page, server, path, list(cells)).open())
+            return opened[-1]
         if isinstance(cells, Path):
             path.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(cells, path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.browser.conftest import OpenNotebook
+from tests.browser.conftest import OpenNotebook, everywhere, in_lab_and_served
 from tests.browser.notebook_page import EFFECT, NotebookPage, Panel
 
 # The card is one piece of code; in Notebook one test of it is enough.
@@ -80,6 +80,7 @@ def press(notebook: NotebookPage, control: Locator) -> None:
 class TestDecisions:
     """A person decides on the card."""
 
+    @everywhere
     def test_approve_by_click(self, open_notebook: OpenNotebook) -> None:
         """C15 of actions.md: the ask shows all arguments; Approve runs it once and the answer goes on."""
         notebook = open_notebook(cells(REFUND, '"Paid back."'))
@@ -95,7 +96,7 @@ class TestDecisions:
         expect(panel.root.get_by_role("group", name="Approval needed: refund")).to_have_count(0)
         assert refunds(notebook) == [("7", 250)]
 
-    @in_lab
+    @in_lab_and_served
     def test_edit_then_approve(self, open_notebook: OpenNotebook) -> None:
         """C6 of widget.md: an empty amount is a field error and still pending; then the handler gets 50."""
         notebook = open_notebook(cells(REFUND, '"Paid back."'))
@@ -117,7 +118,7 @@ class TestDecisions:
         notebook.shot("approval-edited")
         assert refunds(notebook) == [("7", 50)]
 
-    @in_lab
+    @in_lab_and_served
     def test_reject_with_a_reason(self, open_notebook: OpenNotebook) -> None:
         """C20 of actions.md: nothing runs; the card says denied and why; the model goes on."""
         notebook = open_notebook(cells(REFUND, '"As you wish."'))
@@ -132,7 +133,7 @@ class TestDecisions:
         expect(panel.cards.first).to_contain_text("too much")
         assert refunds(notebook) == []
 
-    @in_lab
+    @in_lab_and_served
     def test_three_asks_in_any_order(self, open_notebook: OpenNotebook) -> None:
         """Three asks of one step are three cards; the answer goes on after the last, whichever that is."""
         notebook = open_notebook(cells(THREE, '"All decided."'))
@@ -148,7 +149,7 @@ class TestDecisions:
         settle(notebook, panel, "All decided.")
         assert sorted(refunds(notebook)) == [("2", 202), ("3", 203)]
 
-    @in_lab
+    @in_lab_and_served
     def test_decided_in_the_next_cell(self, open_notebook: OpenNotebook) -> None:
         """`chat.approve()` in a cell closes the card in every view."""
         notebook = open_notebook([*cells(REFUND, '"Paid back."', views=2), "chat.approve();"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import Locator, expect
 
-from tests.browser.conftest import OpenNotebook
+from tests.browser.conftest import OpenNotebook, everywhere
 from tests.browser.notebook_page import EFFECT, NotebookPage, Panel
 from tests.browser.test_approvals import in_lab
 
@@ -100,6 +100,7 @@ def walk(open_notebook: OpenNotebook, *, by_key: bool) -> None:
 class TestHistory:
     """C31 of widget.md, and issue 4."""
 
+    @everywhere
     def test_by_mouse(self, open_notebook: OpenNotebook) -> None:
         """Regenerate twice, walk the branches, edit, undo and redo: all by mouse."""
         walk(open_notebook, by_key=False)

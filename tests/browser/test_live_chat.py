@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import Locator, expect
 
-from tests.browser.conftest import OpenNotebook
+from tests.browser.conftest import OpenNotebook, everywhere
 from tests.browser.notebook_page import EFFECT, NotebookPage
 
 CALL = 'Reply(calls=[("lookup", {"region": "EU"})])'
@@ -55,6 +55,7 @@ def report(notebook: NotebookPage) -> dict[str, object]:
     return notebook.effects()[-1]
 
 
+@everywhere
 class TestStream:
     """A reply can be watched while it comes."""
 
@@ -91,6 +92,7 @@ class TestStream:
         assert [effect for effect in notebook.effects() if "lookup" in effect] == [{"lookup": "EU"}]
 
 
+@everywhere
 class TestStop:
     """Stop ends a reply at once and keeps what came."""
 
@@ -111,6 +113,7 @@ class TestStop:
         expect(panel.message("assistant")).to_contain_text("After the stop.")
 
 
+@everywhere
 class TestReload:
     """The page may go and come back; the kernel goes on."""
 
@@ -133,6 +136,7 @@ class TestReload:
         assert report(notebook) == {"status": "ready", "words": 240, "messages": 2}
 
 
+@everywhere
 class TestViews:
     """Many views show one chat."""
 
@@ -179,6 +183,7 @@ class TestRestart:
         assert report(notebook)["messages"] == 4
 
 
+@everywhere
 class TestKeyboard:
     """What is typed in the panel stays there."""
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, FilePayload, Page, expect
 
 from chatnb import Agent, Identity, action
 from chatnb.models import Reply, ScriptedModel
-from tests.browser.notebook_page import Panel
+from tests.browser.conftest import OpenNotebook
+from tests.browser.dev_page.test_hostile import AUDIT
+from tests.browser.dev_page.test_panel import AXE, RULES
+from tests.browser.notebook_page import EFFECT, Panel
+from tests.browser.test_panel_live import answered, button
 from tests.sites.http_server import Client, running
 
 ran: list[Any] = []
@@ -93,3 +98,108 @@ class TestServedPage:
             url = "/actions/-/panel/commands?chat=x&session=" + "0" * 32
             assert client.post(url, json={"content": {}}).status_code == 404
             assert client.get("/actions/-/panel/frames?chat=x&session=1").status_code == 400
+
+
+@pytest.mark.parametrize("server", ["served"], indirect=True)
+class TestTheRest:
+    """What the tests of the notebook's panel try beside variables and cells, which a page has none of."""
+
+    def test_tools_files_actions_exports(self, open_notebook: OpenNotebook, tmp_path: Path) -> None:
+        """5.1, 5.2 and 5.5 of widget.md: scripts and forms, attachments, "Run an action", exports."""
+        served = open_notebook(
+            [
+                EFFECT,
+                '''
+from chatnb import Agent, ClientTool, action
+from chatnb.models import Reply, ScriptedModel
+
+@action(title="Refund an order", needs_approval=True)
+def refund(order: str, amount: float = 5.0) -> dict:
+    """Refund an order."""
+    effect(refund=order, amount=amount)
+    return {"paid": amount}
+
+numbers = {"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}}}
+person = {"type": "object", "required": ["first"], "properties": {"first": {"type": "string"}}}
+tools = [
+    ClientTool(name="add", description="Adds in the page", parameters=numbers,
+               js="export default async ({a, b}) => ({sum: a + b, inPage: typeof document === 'object'})"),
+    ClientTool(name="who", description="Asks", parameters={"type": "object", "properties": {}}, form=person),
+]
+model = ScriptedModel([
+    Reply(calls=[("add", {"a": 2, "b": 3})]), "The page says five.",
+    Reply(calls=[("who", {})]), "Hello Ada.", "Two files.",
+])
+chat = Agent(model, actions=[refund], name="probe").chat("input")
+chat.view(client_tools=tools)
+''',
+            ]
+        )
+        served.run_all()
+        panel = served.panel()
+        panel.send("Add")
+        answered(panel, "five.")
+        panel.send("Who?")
+        card = panel.cards.last
+        button(card, "Submit").click()
+        expect(card).to_contain_text("This is needed.")
+        card.get_by_label("first").fill("Ada")
+        button(card, "Submit").click()
+        answered(panel, "Hello Ada.")
+        panel.root.locator("input[type=file]").set_input_files(
+            [
+                FilePayload(name="a.csv", mimeType="text/csv", buffer=b"x,y\n1,2\n"),
+                FilePayload(name="b.md", mimeType="text/markdown", buffer=b"# b" * 10_000),
+            ]
+        )
+        panel.send("Read these")
+        answered(panel, "Two files.")
+        expect(panel.message("user")).to_contain_text("a.csv")
+        button(panel.root, "More").click()
+        panel.root.get_by_role("menuitem", name="Run an action").click()
+        panel.root.get_by_role("combobox", name="Run an action").select_option("refund")
+        panel.root.get_by_label("order").fill("77")
+        button(panel.root, "Run").click()
+        served.wait_for_effect(lambda effect: effect.get("refund") == "77")
+        expect(panel.cards.last).to_contain_text("Done")
+        button(panel.root, "More").click()
+        with served.page.expect_download() as download:
+            panel.root.get_by_role("menuitem", name="Export as Markdown").click()
+        file = tmp_path / "talk.md"
+        download.value.save_as(file)
+        assert "Hello Ada." in file.read_text("utf-8")
+
+    def test_hostile_texts_and_axe(self, open_notebook: OpenNotebook, outside_requests: list[str]) -> None:
+        """C22 and C29 of widget.md: what others write does not act, and axe-core finds nothing."""
+        served = open_notebook(
+            [
+                """
+from chatnb import Agent, action
+from chatnb.models import Reply, ScriptedModel
+
+@action
+def fail(names: list[str]) -> str:
+    '''Fail.'''
+    raise RuntimeError(" ".join(names))
+
+text = "\\n\\n".join(hostile.MARKDOWN + [f"${tex}$" for tex in hostile.TEX])
+ask = Reply(calls=[("fail", {"names": hostile.NAMES})])
+chat = Agent(ScriptedModel([ask, text]), actions=[fail]).chat("hostile")
+chat.view()
+"""
+            ]
+        )
+        served.run_all()
+        panel, page = served.panel(), served.page
+        panel.send("\n\n".join([*hostile.HTML, *hostile.NAMES]))
+        answered(panel, "safe")
+        expect(panel.cards.first).to_contain_text("RuntimeError")
+        page.wait_for_timeout(300)
+        assert page.evaluate("window.ran") is None
+        assert page.evaluate(AUDIT) == []
+        assert page.evaluate("document.querySelectorAll('iframe, object, embed, script:not([src])').length") == 0
+        assert [address for address in outside_requests if "evil" in address] == []
+        if AXE.exists():
+            page.evaluate(AXE.read_text("utf-8"))
+            result = page.evaluate("rules => axe.run(document, {runOnly: rules})", RULES)
+            assert [(item["id"], item["nodes"][0]["html"]) for item in result["violations"]] == []

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Page, Request, expect
 
-from tests.browser.dev_page import hostile
+from tests.browser.dev_page import hostile, hostile_markup
 from tests.browser.dev_page.conftest import Show, commands
 
 Part = dict[str, Any]
@@ -41,6 +41,50 @@ AUDIT = """() => {
     }
   }
   return found;
+}"""
+
+
+# Cleans each markup, and lists what is not on the allow-list of section 7, before and after another reading.
+CLEAN = """async all => {
+  const { clean } = await import('/static/extra-markup.js');
+  const names = new Set(('a abbr b bdi blockquote br caption cite code col colgroup dd del details dfn div dl dt em ' +
+    'figcaption figure h1 h2 h3 h4 h5 h6 hr i img ins kbd li mark ol p pre q s samp small span strike strong sub ' +
+    'summary sup table tbody td tfoot th thead time tr u ul var wbr svg g path rect circle ellipse line polyline ' +
+    'polygon text tspan defs linearGradient radialGradient stop clipPath use title desc marker pattern symbol image ' +
+    'mask math mrow mi mn mo ms mtext mspace mfrac msqrt mroot mstyle merror mpadded mphantom msub msup msubsup ' +
+    'munder mover munderover mmultiscripts mprescripts none mtable mtr mtd semantics annotation menclose').split(' '));
+  const plain = ['color', 'background-color', 'font-weight', 'font-style', 'text-align'];
+  const look = root => {
+    const found = [];
+    for (const e of root.querySelectorAll('*')) {
+      if (!names.has(e.localName)) found.push('element ' + e.localName);
+      for (const { name, value } of e.attributes) {
+        const say = () => found.push(`${e.localName} ${name}=${value}`);
+        if (/^on|^(?:aria|data|xlink|xml)[-:]/i.test(name)) say();
+        if (/^(?:class|id|name|role|tabindex|srcset|ping|background|action|for|form|is|slot|part|popover)$/i.test(name))
+          say();
+        if (name === 'href' && !/^(?:https?:|mailto:|#)/i.test(value)) say();
+        if (name === 'href' && e.localName !== 'a' && !value.startsWith('#')) say();
+        if (name === 'src' && !(e.localName === 'img' && /^data:image\\/(?:png|jpe?g|gif|webp)[;,]/.test(value))) say();
+        if (name === 'target' && value !== '_blank') say();
+        if (name === 'style') for (const rule of e.style) if (!plain.includes(rule)) say();
+        if (name === 'style' && /url|expression|var|env|[{}]/i.test(value)) say();
+        if (!['href', 'src', 'title', 'alt'].includes(name) && /url\\s*\\(|script:|evil/i.test(value)) say();
+      }
+    }
+    if (/[\\u202a-\\u202e\\u2066-\\u2069]/.test(root.textContent)) found.push('direction');
+    return found;
+  };
+  return all.map(markup => {
+    const box = document.createElement('div');
+    box.append(clean(markup));
+    document.body.append(box);
+    const first = look(box), html = box.innerHTML;
+    box.innerHTML = html;
+    const again = look(box);
+    box.remove();
+    return [...first, ...again.map(one => 'again: ' + one)];
+  });
 }"""
 
 
@@ -153,6 +197,18 @@ class TestHostile:
         approve.click()
         assert len(commands(page, "approve")) == 1
         assert asked == []
+
+    def test_a_second_hundred_for_the_sanitiser(self, show: Show, asked: list[str]) -> None:
+        """Section 7 of widget.md: what comes of any markup is clean, and stays so when it is written and read again."""
+        assert len(hostile_markup.ALL) >= 100
+        page = show("empty")
+        page.on("request", lambda request: asked.append(request.url))
+        asked.clear()
+        results = zip(hostile_markup.ALL, page.evaluate(CLEAN, hostile_markup.ALL), strict=True)
+        assert [(markup, found) for markup, found in results if found] == []
+        page.wait_for_timeout(100)
+        assert page.evaluate("window.ran") is None
+        assert [url for url in asked if "extra-markup" not in url] == []
 
     def test_boxes_are_clipped(self, show: Show, asked: list[str]) -> None:
         """C24 of widget.md: what an html bundle draws stays within its box, whatever it says of its place."""
