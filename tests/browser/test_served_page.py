@@ -13,6 +13,7 @@ from playwright.sync_api import BrowserContext, FilePayload, Page, expect
 from chatnb import Agent, Identity, action
 from chatnb.models import Reply, ScriptedModel
 from tests.browser.conftest import OpenNotebook
+from tests.browser.dev_page import hostile
 from tests.browser.dev_page.test_hostile import AUDIT
 from tests.browser.dev_page.test_panel import AXE, RULES
 from tests.browser.notebook_page import EFFECT, Panel
