@@ -174,7 +174,7 @@ class Composition:
                 log.error("no sign of life could be written", exc_info=failure)
                 continue
             for id_ in lost:
-                engines[id_].lease_lost(LeaseLostError(f"another kernel has taken over the chat {id_!r}"))
+                engines[id_].lease_lost(_who_took(store, id_, engines[id_].token))
 
     async def close_all(self) -> None:
         """Release all chats: an orderly exit."""
@@ -333,6 +333,18 @@ def _models_of(schema: Any) -> list[Any]:
     if not arguments:
         raise ConfigError("chat_actions is a pydantic model, or a union of models")
     return [model for argument in arguments for model in _models_of(argument)]
+
+
+def _who_took(store: Store, chat_id: str, token: str) -> LeaseLostError:
+    """Return the error of a lease that is gone, which names who has it now."""
+    try:
+        with store.write(chat_id, token):
+            pass
+    except LeaseLostError as failure:
+        return failure
+    except StoreError:
+        log.debug("who took the chat over could not be read", exc_info=True)
+    return LeaseLostError(f"Chat {chat_id!r} was taken over by another process.")
 
 
 def _place(store: Store) -> str:

@@ -231,7 +231,15 @@ class StoreVersionError(StoreError):
 
 
 class LeaseLostError(StoreError):
-    """Another kernel has taken this chat over."""
+    """Another kernel has taken this chat over.
+
+    Attributes:
+        by: Who has it now, in words for people; None when nobody has.
+    """
+
+    def __init__(self, message: str, *, by: str | None = "another process") -> None:
+        super().__init__(message)
+        self.by = by
 
 
 # --- models -----------------------------------------------------------------------------------------------------

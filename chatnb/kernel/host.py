@@ -22,7 +22,8 @@ class PlainHost(ScriptHost):
 
     def __init__(self) -> None:
         path = sys.argv[0] if sys.argv else ""
-        self.label = PurePath(path).name or None
+        name = PurePath(path).name
+        self.label = None if name in ("", "-c", "-m") else name  # `python -c` has no name
 
 
 class TerminalHost(PlainHost):

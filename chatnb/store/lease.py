@@ -205,10 +205,19 @@ def in_use(holder: Holder) -> ChatInUseError:
 def lost(chat_id: str, holder: Holder | None) -> LeaseLostError:
     """Return the error of a write whose lease is gone."""
     if holder is None:
-        return LeaseLostError(f"Chat {chat_id!r} was deleted. Nothing was written.")
+        return LeaseLostError(f"Chat {chat_id!r} was deleted. Nothing was written.", by=None)
     if holder.token is None:
-        return LeaseLostError(f"Chat {chat_id!r} was given back. Open it again with agent.chat({chat_id!r}).")
+        return LeaseLostError(f"Chat {chat_id!r} was given back. Open it again with agent.chat({chat_id!r}).", by=None)
     return LeaseLostError(
         f"Chat {chat_id!r} was taken over by {describe(holder)}. Nothing was written. "
-        f"To have it back: agent.chat({chat_id!r}, take_over=True)."
+        f"To have it back: agent.chat({chat_id!r}, take_over=True).",
+        by=name_owner(holder.owner),
     )
+
+
+def name_owner(owner: Owner | None) -> str:
+    """Return in a few words who owns a chat: its notebook, process and host."""
+    if owner is None:
+        return "another process"
+    process = f"process {owner.pid} on {host_name(owner.host)}"
+    return f"{owner.label} ({process})" if owner.label else process

@@ -107,7 +107,7 @@ class EngineRecovery(EngineEdits):
         """Another kernel owns the chat: stop working and writing, and say so."""
         if self.closed is not None:
             return
-        self.closed = f"taken over: {lost}"
+        self.closed = f"taken over: {lost.by}" if lost.by else str(lost)
         self._shut(TurnError.of("store", lost))
 
     def _shut(self, error: TurnError) -> None:

@@ -209,9 +209,8 @@ def _restorable(item: Any) -> Form:
 def _closed(closed: str | None) -> Form | None:
     if closed is None:
         return None
-    # The engine's words: "taken over: WHO has taken over the chat", or why the chat is closed.
-    reason, _, words = closed.partition(":")
+    # The engine's words: "taken over: WHO", or why the chat is closed.
+    reason, _, who = closed.partition(": ")
     if reason != "taken over":
         return {"reason": "closed"}
-    who = words.partition(" has taken over")[0].strip()
-    return {"reason": "lease-lost", "by": who if who != "another kernel" else None}
+    return {"reason": "lease-lost", "by": who[:1].upper() + who[1:] if who.startswith("process ") else who}

@@ -352,7 +352,9 @@ subprocess.run([sys.executable, "-c", code], check=True)
         back = button(panel.root, "Take over")
         expect(back).to_be_visible(timeout=30_000)
         expect(panel.root).to_have_attribute("data-connection", "readonly")
-        expect(panel.root).to_contain_text("Another kernel has taken over this conversation. Here it can only be read.")
+        # Who: the process and the host (recovery.md, section 3: "its views say who took over").
+        told = r"Process \d+ on \S+ has taken over this conversation. Here it can only be read."
+        expect(panel.root).to_contain_text(re.compile(told))
         expect(button(panel.root, "Undo")).to_be_disabled()
         notebook.shot("taken-over")
         back.click()

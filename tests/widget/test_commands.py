@@ -119,9 +119,9 @@ class TestRefusals:
     def test_closed_chat(self, rig: Rig) -> None:
         """3.3: lease lost, chat closed: commands but `takeOver` get `closed`; the view is told who took over."""
         page = rig.page()
-        rig.chat._engine.update("closed", closed="taken over: kernel 7 on host b")
+        rig.chat._engine.update("closed", closed="taken over: b.ipynb (process 7 on box)")
         assert receive(rig, type="send", text="x")["error"]["code"] == "closed"
-        assert page.state["closed"] == {"reason": "lease-lost", "by": "kernel 7 on host b"}
+        assert page.state["closed"] == {"reason": "lease-lost", "by": "b.ipynb (process 7 on box)"}
 
     def test_blank_text(self, rig: Rig) -> None:
         """5.1: blank text without files does nothing."""

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from chatnb import Agent, ClientTool
-from chatnb.errors import ChatClosedError, ConfigError, PendingError
+from chatnb.errors import ChatClosedError, ConfigError, LeaseLostError, PendingError
 from chatnb.models import Reply, ScriptedModel
+from chatnb.store import Owner
 from chatnb.widget import ChatWidget, tool_part_state
 from chatnb.widget.client_tools import _taken
 
@@ -231,6 +232,30 @@ class TestViews:
         async with shown(transcript=False) as view:
             view.widget._ipython_display_()
             assert len(published) == 1
+
+
+class TestTakenOver:
+    async def test_the_view_says_who_took_over(self) -> None:
+        """3.3 and recovery.md 3: the deposed owner's views say who took over, found out by a heartbeat or a write."""
+        for find_out in ("heartbeat", "write"):
+            async with shown("a") as view:
+                composition = view.mock.chat._composition
+                await view.hello()
+                await view.widget.send_message("x")
+                chat = view.mock.chat
+                owner = Owner(host="box/1", pid=7, start="now", kernel_id=None, label="b.ipynb")
+                chat._engine.store.open_chat(chat.id, agent="other", owner=owner, take_over=True)
+                if find_out == "heartbeat":  # a store in memory has none of its own
+                    composition._keep_beating(chat._engine.store)
+                    await view.mock.clock.advance(30)
+                else:
+                    assert (await chat.send("more")).status == "error"
+                await quiet(view)
+                states = [op["state"] for f in view.sent for op in f.get("ops", ()) if op["op"] == "state"]
+                closed = [state["closed"] for state in states if state.get("closed")]
+                assert closed == [{"reason": "lease-lost", "by": "b.ipynb (process 7 on box)"}]
+                with pytest.raises(LeaseLostError, match=r"b\.ipynb \(process 7 on box\)"):
+                    view.widget.send_message("x")
 
 
 class TestSite:
