@@ -206,12 +206,14 @@ def lost(chat_id: str, holder: Holder | None) -> LeaseLostError:
     """Return the error of a write whose lease is gone."""
     if holder is None:
         return LeaseLostError(f"Chat {chat_id!r} was deleted. Nothing was written.", by=None)
+    by = name_owner(holder.owner)
     if holder.token is None:
-        return LeaseLostError(f"Chat {chat_id!r} was given back. Open it again with agent.chat({chat_id!r}).", by=None)
+        text = f"Chat {chat_id!r} was taken over, and given back. Open it again with agent.chat({chat_id!r})."
+        return LeaseLostError(text, by=by)
     return LeaseLostError(
         f"Chat {chat_id!r} was taken over by {describe(holder)}. Nothing was written. "
         f"To have it back: agent.chat({chat_id!r}, take_over=True).",
-        by=name_owner(holder.owner),
+        by=by,
     )
 
 

@@ -92,7 +92,7 @@ class TestTraits:
             assert not {"messages", "status", "pending", "error", "queue", "usage"} & set(widget.keys)
 
     async def test_a_page_sets_options_that_can_be_and_nothing_else(self) -> None:
-        """Section 1: `jslink` for the options only; what can't be changes nothing, raises nothing, and is taken back."""
+        """Section 1: `jslink` for the options only; a bad one changes and raises nothing."""
         async with shown("hi") as view:
             widget, keys = view.widget, set(view.widget.keys)
             before = {name: value for name, value in widget.get_state().items() if name != "_snapshot"}
