@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from chatnb.errors import ConnectionNeeded as ConnectionNeeded
     from chatnb.errors import StopTurn as StopTurn
     from chatnb.history import Branch as Branch
+    from chatnb.kernel.actions import notebook_actions as notebook_actions
     from chatnb.messages import UIMessage as UIMessage
     from chatnb.models import ActionSpec as ActionSpec
     from chatnb.models import AnthropicModel as AnthropicModel
@@ -75,6 +76,7 @@ _HOMES = {
     "chatnb.compare": ("compare",),
     "chatnb.errors": ("ConnectionNeeded", "StopTurn"),
     "chatnb.history": ("Branch",),
+    "chatnb.kernel.actions": ("notebook_actions",),
     "chatnb.messages": ("UIMessage",),
     "chatnb.models": (
         "ActionSpec",

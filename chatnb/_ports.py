@@ -32,6 +32,8 @@ class FunctionCall:
             when the function runs.
         stop: When set, the call is stopped: dropped if queued; cancelled or interrupted if running; left after 2 s.
         scope: Wraps the function on the thread where it runs: output capture and context variables.
+        report: Told, on any thread, what a function in another process reports: the name of a method of its
+            `ActionContext`, "progress" or "log", and the arguments.
     """
 
     function: Callable[..., Any]
@@ -45,6 +47,7 @@ class FunctionCall:
     on_phase: Callable[[Phase], None] | None = None
     stop: asyncio.Event | None = None
     scope: Callable[[], AbstractContextManager[Any]] | None = None
+    report: Callable[[str, tuple[Any, ...]], None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

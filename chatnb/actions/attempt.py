@@ -209,6 +209,9 @@ class Attempt:
 
     async def read(self, result: FunctionResult, stop: asyncio.Event | None) -> Ended:
         """Return what `Calls` brought back as the call's end."""
+        if self.has_entered and not result.entered:  # it was handed to an executor, and no worker began it
+            self.has_entered = False
+            self._scope.state_nothing_written()
         problem = self._unentered(result) or self._broken_off(result, stop)
         if problem is not None:
             return Ended(failure=problem)
@@ -279,6 +282,11 @@ class Attempt:
 
     def _late_row(self, row: CallRow, result: FunctionResult) -> CallRow:
         ended_at = wall_now()
+        if self._goes_away and result.error is None:
+            try:
+                result = replace(result, value=digest_result(self._prepared.action, result.value, self._environment))
+            except Exception as error:  # noqa: BLE001 - the output contract, and what a validator may raise
+                result = replace(result, error=error)
         digest = result.value
         if result.error is None and isinstance(digest, Digest) and digest.child is None:
             output = compose_output(self._prepared.action, digest, None)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
+from chatnb.runtime.reports import Reports, current_reports
+
 from .._json import JsonValue
 from ..errors import ActionError
 from .identity import Identity
@@ -55,6 +57,21 @@ class Silent:
             ActionError: Always.
         """
         raise ActionError("ctx.child() works in an action that an agent's turn calls, on this process.")
+
+
+class Relayed(Silent):
+    """A `Reporter` in another process, which passes progress and lines on as far as they get."""
+
+    def __init__(self, reports: Reports) -> None:
+        self._reports = reports
+
+    def progress(self, done: float, total: float | None, text: str | None) -> None:
+        """Pass progress on."""
+        self._reports.add("progress", done, total, text)
+
+    def log(self, text: str, level: str) -> None:
+        """Pass a line on."""
+        self._reports.add("log", text, level)
 
 
 class Cancellation:
@@ -144,7 +161,7 @@ class ActionContext:
         return self.reporter.child(agent)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle without the live handles: in another process nothing is shown and nothing is cancelled."""
+        """Pickle without the live handles: another process can show progress and lines, no more."""
         return _restore, (
             {
                 name: getattr(self, name)
@@ -155,6 +172,7 @@ class ActionContext:
 
 
 def _restore(fields: dict[str, Any], deadline: datetime | None) -> ActionContext:
-    context = ActionContext(**fields)
+    reports = current_reports.get()
+    context = ActionContext(**fields, reporter=Silent() if reports is None else Relayed(reports))
     context.cancellation.deadline = deadline
     return context

@@ -64,6 +64,14 @@ class CallReporter:
             self._lines.append({"level": str(level), "text": str(text)})
         self._plan()
 
+    def hear(self, name: str, arguments: tuple[Any, ...]) -> None:
+        """Show what a function in another process reports."""
+        match name, arguments:
+            case "progress", (done, total, text):
+                self.progress(done, total, text)
+            case "log", (text, level):
+                self.log(text, level)
+
     def display(self, value: object) -> None:
         """Add an object to the call's output."""
         if self._captured is not None:

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from .._clock import Clock
+from .._clock import Clock, ride_out
 from .._ids import NewId
 from .._json import JsonValue
 from .._killpoint import kill_point
 from .._ports import Calls, FunctionCall, FunctionResult, Phase, Span
-from ..errors import ForbiddenError
+from ..errors import ForbiddenError, StoreUnavailableError
 from .attempt import Attempt, Ended, NotEnteredError
 from .audit import CallPlace, audit_call
 from .change import Change
@@ -133,9 +133,9 @@ class Runner:
         if denial is not None:
             ended = Ended(failure=failure_of(denial), is_denied=True)
         else:
-            ended = await self._attempt(run, context, scope, captured)
+            ended = await self._attempt(run, context, scope, captured, reporter)
         reporter.close()
-        return self._settle(run, scope, captured, ended, started)
+        return await self._settle(run, scope, captured, ended, started)
 
     # --- authorize ----------------------------------------------------------------------------------------------
 
@@ -156,7 +156,12 @@ class Runner:
     # --- run ----------------------------------------------------------------------------------------------------
 
     async def _attempt(
-        self, run: CallRun, context: ActionContext, scope: CallScope, captured: CapturedCall | None
+        self,
+        run: CallRun,
+        context: ActionContext,
+        scope: CallScope,
+        captured: CapturedCall | None,
+        reporter: CallReporter,
     ) -> Ended:
         attempt = Attempt(
             run.prepared, run.place, context, scope, self._environment, row_id=self._new_id("call"), grant=run.grant
@@ -167,7 +172,8 @@ class Runner:
                 return Ended(failure=problem)
         watch = watch_stop(run.stop, context.cancellation)
         try:
-            result = await self._calls.run(
+            result = await self._call(
+                attempt,
                 FunctionCall(
                     function=attempt.function,
                     kwargs=attempt.kwargs,
@@ -180,7 +186,8 @@ class Runner:
                     on_phase=_phases(run, attempt),
                     stop=run.stop,
                     scope=captured.scope if captured is not None else None,
-                )
+                    report=reporter.hear if run.prepared.action.signature.context is not None else None,
+                ),
             )
             if attempt.has_entered:
                 kill_point("tool.returned")
@@ -203,6 +210,20 @@ class Runner:
             stops_turn=ended.stops_turn,
             output=ended.output,
         )
+
+    async def _call(self, attempt: Attempt, call: FunctionCall) -> FunctionResult:
+        """Run the handler; while its entry can't be written because the database does not answer, try again."""
+
+        async def run() -> FunctionResult:
+            result = await self._calls.run(call)
+            if isinstance(result.error, StoreUnavailableError) and not attempt.has_entered:
+                raise result.error
+            return result
+
+        try:
+            return await ride_out(self._clock, run)
+        except StoreUnavailableError as error:
+            return FunctionResult(error=error, reason="raised", entered=False)
 
     async def _resolve(self, run: CallRun, attempt: Attempt) -> CallFailure | None:
         """Look variables up, on the main thread, before anything is written down."""
@@ -242,7 +263,7 @@ class Runner:
 
     # --- the end ------------------------------------------------------------------------------------------------
 
-    def _settle(
+    async def _settle(
         self, run: CallRun, scope: CallScope, captured: CapturedCall | None, ended: Ended, started: float
     ) -> Settled:
         action, place = run.prepared.action, run.place
@@ -275,7 +296,9 @@ class Runner:
             is_detached=ended.is_late,
         )
         change = self._change(run, scope, settled)
-        self.record(settled, self._rows(run, settled, ended, change), run.record)
+        rows = self._rows(run, settled, ended, change)
+        # What the handler did is not done again: its result waits for a database that does not answer.
+        await ride_out(self._clock, lambda: self.record(settled, rows, run.record))
         if change is not None:
             self._environment.publish_change(change)
         return settled

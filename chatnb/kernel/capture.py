@@ -11,8 +11,8 @@ from typing import Any
 
 from chatnb.errors import InputNotAvailableError
 from chatnb.kernel.figures import Figures
-from chatnb.kernel.outputs import Outputs
-from chatnb.kernel.streams import current_outputs, hook_streams
+from chatnb.kernel.outputs import Outputs, current_outputs, going_to
+from chatnb.runtime.streams import hook_streams
 
 _MARK = "_chatnb_hook"
 
@@ -31,14 +31,11 @@ def capture(outputs: Outputs) -> Iterator[Outputs]:
     """
     install()
     figures = Figures(outputs)
-    token = current_outputs.set(outputs)
-    try:
-        yield outputs
-    finally:
+    with going_to(outputs):
         try:
-            figures.take()
+            yield outputs
         finally:
-            current_outputs.reset(token)
+            figures.take()
 
 
 def is_captured() -> bool:

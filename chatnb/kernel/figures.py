@@ -11,8 +11,7 @@ import io
 import sys
 from typing import Any
 
-from chatnb.kernel.outputs import ITEM_LIMIT, Outputs
-from chatnb.kernel.streams import current_outputs
+from chatnb.kernel.outputs import ITEM_LIMIT, Outputs, current_outputs
 
 _MARK = "_chatnb_outputs"
 

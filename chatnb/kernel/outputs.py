@@ -5,14 +5,17 @@ The shape is that of the part `data-output` (spec/notebook.md, section 3). Any t
 
 from __future__ import annotations
 
+import contextvars
 import json
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-StreamName = Literal["stdout", "stderr"]
+from chatnb.runtime.streams import StreamName, current_texts
+
 Item = dict[str, Any]  # JSON: {"stream", "text"} or a MIME bundle
 
 TEXT_LIMIT = 100_000  # characters, of both streams together
@@ -278,3 +281,18 @@ def _as_json(item: _Text | _Gap | _Rich) -> Item:
     if isinstance(item, _Gap):
         return {"stream": "stdout", "text": f"\n… {item.count:,} characters left out …\n"}
     return dict(item.bundle)
+
+
+# Whose output the running code's is. Threads and tasks that carry the call's context carry it too.
+current_outputs: contextvars.ContextVar[Outputs | None] = contextvars.ContextVar("chatnb_outputs", default=None)
+
+
+@contextmanager
+def going_to(outputs: Outputs) -> Iterator[None]:
+    """Have all that the block and whatever carries its context puts out go to `outputs`, texts included."""
+    token, texts = current_outputs.set(outputs), current_texts.set(outputs)
+    try:
+        yield
+    finally:
+        current_texts.reset(texts)
+        current_outputs.reset(token)

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from chatnb.kernel.figures import Figures
-from chatnb.kernel.outputs import Outputs, StreamName
-from chatnb.kernel.streams import current_outputs, hook_streams
+from chatnb.kernel.outputs import Outputs, current_outputs, going_to
+from chatnb.runtime.streams import StreamName, hook_streams
 
 LIMIT = 10_000
 
@@ -74,16 +74,13 @@ def teeing() -> Iterator[Tee]:
     hook_streams()
     parent = current_outputs.get()
     tee = Tee(parent)
-    token = current_outputs.set(tee)
     figures = Figures(tee) if parent is not None else None
-    try:
-        yield tee
-    finally:
+    with going_to(tee):
         try:
+            yield tee
+        finally:
             if figures is not None:
                 figures.take()
-        finally:
-            current_outputs.reset(token)
 
 
 def _display(bundle: Mapping[str, Any]) -> None:

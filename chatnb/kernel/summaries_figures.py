@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from chatnb.kernel.figures import take_figure
-from chatnb.kernel.streams import current_outputs
+from chatnb.kernel.outputs import current_outputs
 from chatnb.kernel.summaries_text import cut, is_a, type_name
 
 _MARK = "_chatnb_outputs"  # what kernel/figures.py puts on pyplot and on the managers of new figures

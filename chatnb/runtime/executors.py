@@ -1,34 +1,39 @@
 """Calls on a `concurrent.futures.Executor`: process pools, Dask, ipyparallel (spec/notebook.md, section 2).
 
-Functions of importable modules go by name, so that the worker finds them behind their decorator; all others go by value
-with cloudpickle. What cannot be pickled is found here, before or after the executor, and named.
+What cannot be pickled is found before or after the executor, and named. Whether a worker has begun a call is asked of
+its mark (`begun.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import importlib.util
 import pickle
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from chatnb._ports import FunctionCall, FunctionResult
 from chatnb.errors import ActionDefinitionError, ActionError
+from chatnb.runtime.begun import Mark, mark_of, one_worker, ticket_for
 from chatnb.runtime.calls import GIVEN_UP_AFTER
 from chatnb.runtime.entry import Entry, Why, current_entry
-from chatnb.runtime.remote import ByName, Item, Packed, describe, type_name_of, work
-from chatnb.runtime.tasks import start_task
+from chatnb.runtime.packing import cannot_pickle, portable_arguments, portable_function
+from chatnb.runtime.remote import Item, Packed, describe, work
+from chatnb.runtime.tasks import log, start_task
 
 if TYPE_CHECKING:
+    from chatnb.runtime.begun import Ticket
     from chatnb.runtime.runtime import Runtime
 
-_DEEPEST = 20  # decorators on one function
 _BEGUN_CHECK = 0.05  # seconds between looks whether a worker has begun
+_MARK_CHECK = 0.2  # the same where each look is a round trip
 
+T = TypeVar("T")
 Future = concurrent.futures.Future
 
 
@@ -46,6 +51,7 @@ async def run_on_executor(runtime: Runtime, entry: Entry, executor: concurrent.f
     if entry.is_async:
         return _failed(ActionDefinitionError('An async function cannot run on an executor; use run_in="thread".'))
     entry.context.run(current_entry.set, entry)
+    executor = one_worker(executor)
     try:
         job = _job(entry, executor)
     except ActionError as error:
@@ -56,19 +62,25 @@ async def run_on_executor(runtime: Runtime, entry: Entry, executor: concurrent.f
         future: Future[FunctionResult] = executor.submit(job.function, *job.arguments)
     except Exception as error:  # noqa: BLE001 - shut down or broken: the call's error
         entry.is_over = True
-        return _failed(_executor_failed(executor, error), entered=True)
-    return await _watch(runtime, entry, executor, future, job.unpack)
+        return _failed(_executor_failed(executor, error))
+    return await _Handed(runtime, entry, executor, future, job).watch()
 
 
+@dataclass(frozen=True, slots=True)
 class _Job:
-    """What is submitted, and how its outcome is read."""
+    """What is submitted, and how its outcome is read.
 
-    def __init__(
-        self, function: Callable[..., Any], arguments: tuple[Any, ...], unpack: Callable[[Any], FunctionResult]
-    ) -> None:
-        self.function = function
-        self.arguments = arguments
-        self.unpack = unpack
+    Attributes:
+        function: What runs on the executor.
+        arguments: What it gets.
+        unpack: Makes a result of what it returned.
+        ticket: Of this handing-over; None where nothing goes to another process.
+    """
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    unpack: Callable[[Any], FunctionResult]
+    ticket: Ticket | None = None
 
 
 def _job(entry: Entry, executor: concurrent.futures.Executor) -> _Job:
@@ -76,13 +88,9 @@ def _job(entry: Entry, executor: concurrent.futures.Executor) -> _Job:
     if shares_memory(executor):
         return _Job(partial(entry.context.run, _call_here, call), (), lambda result: result)
     function = portable_function(call.function)
-    try:
-        import cloudpickle
-
-        arguments = cloudpickle.dumps(dict(call.kwargs))
-    except Exception as error:
-        raise _cannot_pickle("argument", *_culprit(call.kwargs, error)) from error
-    return _Job(work, (function, arguments), partial(_unpack, entry))
+    arguments = portable_arguments(call.kwargs)
+    ticket = ticket_for(executor, call.report)
+    return _Job(work, (function, arguments, ticket), partial(_unpack, entry, executor), ticket)
 
 
 def shares_memory(executor: concurrent.futures.Executor) -> bool:
@@ -100,92 +108,35 @@ def _call_here(call: FunctionCall) -> FunctionResult:
         return _failed(error, entered=True)
 
 
-# --- packing ----------------------------------------------------------------------------------------------------
+# --- unpacking --------------------------------------------------------------------------------------------------
 
 
-def portable_function(function: Callable[..., Any]) -> ByName | bytes:
-    """Return a function by its name if a worker can import it, else pickled by value.
-
-    Raises:
-        ActionError: It cannot be pickled.
-    """
-    by_name = _by_name(function)
-    if by_name is not None:
-        return by_name
-    import cloudpickle
-
-    module = sys.modules.get(getattr(function, "__module__", None) or "")
-    # cloudpickle itself goes by name for every loaded module but `__main__`, importable elsewhere or not.
-    by_value = module is not None and module.__name__ != "__main__" and not _is_importable(module.__name__)
-    try:
-        if by_value:
-            cloudpickle.register_pickle_by_value(module)
-        try:
-            data: bytes = cloudpickle.dumps(function)
-        finally:
-            if by_value:
-                cloudpickle.unregister_pickle_by_value(module)
-    except Exception as error:
-        raise _cannot_pickle("function", getattr(function, "__qualname__", "function"), describe(error)) from error
-    return data
-
-
-def _by_name(function: Callable[..., Any]) -> ByName | None:
-    module = getattr(function, "__module__", None)
-    qualname = getattr(function, "__qualname__", None)
-    if not module or not qualname or module == "__main__" or "<" in qualname or not _is_importable(module):
-        return None
-    found: Any = sys.modules.get(module)
-    for name in qualname.split("."):
-        found = getattr(found, name, None)
-    for depth in range(_DEEPEST):
-        if found is function:
-            return ByName(module, qualname, depth)
-        found = getattr(found, "__wrapped__", None)
-    return None
-
-
-def _is_importable(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except (ImportError, ValueError, AttributeError):
-        return False
-
-
-def _culprit(kwargs: Any, error: Exception) -> tuple[str, str]:
-    import cloudpickle
-
-    for value in kwargs.values():
-        try:
-            cloudpickle.dumps(value)
-        except Exception as why:  # noqa: BLE001 - this is the one
-            return type_name_of(value), describe(why)
-    return "dict", describe(error)
-
-
-def _unpack(entry: Entry, packed: Packed) -> FunctionResult:
+def _unpack(entry: Entry, executor: concurrent.futures.Executor, packed: Packed) -> FunctionResult:
+    if packed.is_unheard:
+        _log_unheard(type(executor).__name__)
     if packed.stdout or packed.stderr:
         entry.context.run(_replay, entry.call, packed)
     if packed.kind == "value":
         return _load(packed.data, "result", lambda value: FunctionResult(value=value))
     if packed.kind == "error":
         return _load(packed.data, "exception", lambda error: _failed(error, entered=True))
-    return _failed(_cannot_pickle(packed.kind, packed.type_name, packed.reason), entered=True)
+    if packed.kind == "again":
+        return _failed(_executor_failed(executor, None), entered=True)
+    error = cannot_pickle(packed.kind, packed.type_name, packed.reason)
+    return _failed(error, entered=packed.kind in ("result", "exception"))
 
 
 def _load(data: bytes, item: Item, then: Callable[[Any], FunctionResult]) -> FunctionResult:
     try:
         value = pickle.loads(data)
     except Exception as error:  # noqa: BLE001 - told to the caller
-        return _failed(_cannot_pickle(item, "unknown", describe(error)), entered=True)
+        return _failed(cannot_pickle(item, "unknown", describe(error)), entered=True)
     return then(value)
 
 
 def _replay(call: FunctionCall, packed: Packed) -> None:
-    """Print what the worker printed within the call's scope, so that it gets into the card."""
-    if call.scope is None:
-        return
-    with call.scope():
+    """Print what the worker printed within the call's scope: into the card, or where the process prints."""
+    with call.scope() if call.scope is not None else nullcontext():
         sys.stdout.write(packed.stdout)
         sys.stderr.write(packed.stderr)
 
@@ -193,91 +144,128 @@ def _replay(call: FunctionCall, packed: Packed) -> None:
 # --- waiting ----------------------------------------------------------------------------------------------------
 
 
-async def _watch(
-    runtime: Runtime,
-    entry: Entry,
-    executor: concurrent.futures.Executor,
-    future: Future[Any],
-    unpack: Callable[[Any], FunctionResult],
-) -> FunctionResult:
-    loop, call = runtime.loop, entry.call
-    finished = loop.create_future()
-    future.add_done_callback(lambda _: runtime.post(_finish, finished))
-    helpers: dict[asyncio.Future[Any], Why] = {}
-    if call.stop is not None:
-        helpers[start_task(loop, _until(call.stop), name="stop of an executor's call")] = "stopped"
-    if call.timeout is not None:
-        timer = _time_over(runtime, future, call.timeout, counts_start=_tells_start(executor))
-        helpers[start_task(loop, timer, name="timeout of an executor's call")] = "timeout"
-    waits: set[asyncio.Future[Any]] = {finished, *helpers}
-    try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        if finished.done():
-            return _outcome(entry, executor, future, unpack)
-        why = next(why for helper, why in helpers.items() if helper.done())
-        return await _end(runtime, entry, executor, future, unpack, finished, why)
-    except asyncio.CancelledError:
-        future.cancel()
-        raise
-    finally:
-        for helper in helpers:
-            helper.cancel()
+class _Handed:
+    """A call that an executor has."""
 
+    def __init__(
+        self,
+        runtime: Runtime,
+        entry: Entry,
+        executor: concurrent.futures.Executor,
+        future: Future[Any],
+        job: _Job,
+    ) -> None:
+        self._runtime = runtime
+        self._entry = entry
+        self._executor = executor
+        self._future = future
+        self._unpack = job.unpack
+        self._mark: Mark | None = None if job.ticket is None else mark_of(job.ticket, executor, future)
+        self._is_local = job.ticket is not None and job.ticket.way is not None
+        self._finished: asyncio.Future[None] = runtime.loop.create_future()
+        future.add_done_callback(lambda _: runtime.post(_finish, self._finished))
+        if self._mark is not None:
+            remove = self._mark.remove
+            future.add_done_callback(lambda _: _start_thread(remove))
 
-async def _end(
-    runtime: Runtime,
-    entry: Entry,
-    executor: concurrent.futures.Executor,
-    future: Future[Any],
-    unpack: Callable[[Any], FunctionResult],
-    finished: asyncio.Future[None],
-    why: Why,
-) -> FunctionResult:
-    entry.why = why
-    if future.cancel():
-        entry.is_over = True
-        return FunctionResult(reason=why, entered=False)
-    error = None if why == "stopped" else TimeoutError(f"timed out after {entry.call.timeout:g} s; still running")
-    patience = start_task(runtime.loop, runtime.clock.sleep(GIVEN_UP_AFTER), name="end of an executor's call")
-    try:
-        either: set[asyncio.Future[Any]] = {finished, patience}
+    async def watch(self) -> FunctionResult:
+        """Wait for the end of the call, of its time, or of the turn's patience."""
+        loop, call = self._runtime.loop, self._entry.call
+        helpers: dict[asyncio.Future[Any], Why] = {}
+        if call.stop is not None:
+            helpers[start_task(loop, _until(call.stop), name="stop of an executor's call")] = "stopped"
+        if call.timeout is not None:
+            helpers[start_task(loop, self._time_over(call.timeout), name="timeout of an executor's call")] = "timeout"
+        waits: set[asyncio.Future[Any]] = {self._finished, *helpers}
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            if self._finished.done():
+                return self._outcome()
+            return await self._end(next(why for helper, why in helpers.items() if helper.done()))
+        except asyncio.CancelledError:
+            self._future.cancel()
+            raise
+        finally:
+            for helper in helpers:
+                helper.cancel()
+
+    async def _end(self, why: Why) -> FunctionResult:
+        self._entry.why = why
+        patience = start_task(
+            self._runtime.loop, self._runtime.clock.sleep(GIVEN_UP_AFTER), name="end of an executor's call"
+        )
+        try:
+            if await self._take_back(patience):
+                self._entry.is_over = True
+                return FunctionResult(reason=why, entered=False)
+            either: set[asyncio.Future[Any]] = {self._finished, patience}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            patience.cancel()
+        seconds = self._entry.call.timeout
+        if self._finished.done():
+            result = self._outcome()
+            if why == "timeout":
+                error = TimeoutError(f"timed out after {seconds:g} s")
+                return FunctionResult(value=result.value, error=error, reason=why)
+            return result
+        late: Future[FunctionResult] = Future()
+        self._future.add_done_callback(
+            lambda _: self._runtime.post(lambda: late.set_result(self._outcome()))  # on the loop, as all of this
+        )
+        still = None if why == "stopped" else TimeoutError(f"timed out after {seconds:g} s; still running")
+        return FunctionResult(reason=why, error=still, late=late)
+
+    async def _take_back(self, patience: asyncio.Future[None]) -> bool:
+        """Cancel the call if no worker has begun it."""
+        mark = self._mark
+        if mark is None:
+            return self._future.cancel()
+
+        def withdraw() -> bool:
+            if mark.is_set():
+                return False
+            mark.withdraw()
+            return not mark.is_set()  # a worker may have begun it meanwhile
+
+        asked = _aside(self._runtime, withdraw)
+        either: set[asyncio.Future[Any]] = {asked, patience}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        patience.cancel()
-    if finished.done():
-        result = _outcome(entry, executor, future, unpack)
-        if why == "timeout":
-            error = TimeoutError(f"timed out after {entry.call.timeout:g} s")
-            return FunctionResult(value=result.value, error=error, reason=why)
-        return result
-    late: Future[FunctionResult] = Future()
-    future.add_done_callback(lambda _: runtime.post(lambda: late.set_result(_outcome(entry, executor, future, unpack))))
-    return FunctionResult(reason=why, error=error, late=late)
+        return asked.done() and asked.result()
+
+    async def _time_over(self, seconds: float) -> None:
+        if self._mark is not None:
+            while not (self._future.done() or await _aside(self._runtime, self._mark.is_set)):  # noqa: ASYNC110
+                await asyncio.sleep(_BEGUN_CHECK if self._is_local else _MARK_CHECK)
+        elif isinstance(self._executor, concurrent.futures.ThreadPoolExecutor):
+            while not (self._future.running() or self._future.done()):  # noqa: ASYNC110 - nothing tells
+                await asyncio.sleep(_BEGUN_CHECK)
+        # Of others nothing is known: their calls count from the hand-over.
+        await self._runtime.clock.sleep(seconds)
+
+    def _outcome(self) -> FunctionResult:
+        self._entry.is_over = True
+        try:
+            outcome = self._future.result()
+        except BaseException as error:  # noqa: BLE001 - what the function raises comes packed: this is the executor's
+            return _failed(_executor_failed(self._executor, error), entered=True)
+        return self._unpack(outcome)
 
 
-def _outcome(
-    entry: Entry,
-    executor: concurrent.futures.Executor,
-    future: Future[Any],
-    unpack: Callable[[Any], FunctionResult],
-) -> FunctionResult:
-    entry.is_over = True
-    try:
-        outcome = future.result()
-    except BaseException as error:  # noqa: BLE001 - what the function raises comes packed: this is the executor's
-        return _failed(_executor_failed(executor, error), entered=True)
-    return unpack(outcome)
+def _aside(runtime: Runtime, ask: Callable[[], T]) -> asyncio.Future[T]:
+    """Ask something that takes a round trip, beside the loop."""
+    answer: asyncio.Future[T] = runtime.loop.create_future()
+
+    def work() -> None:
+        value = ask()
+        runtime.post(lambda: None if answer.done() else answer.set_result(value))
+
+    _start_thread(work)
+    return answer
 
 
-def _tells_start(executor: concurrent.futures.Executor) -> bool:
-    # Others (Dask) mark a future as running when it is done, if at all: their calls count from the hand-over.
-    return isinstance(executor, concurrent.futures.ProcessPoolExecutor | concurrent.futures.ThreadPoolExecutor)
-
-
-async def _time_over(runtime: Runtime, future: Future[Any], seconds: float, *, counts_start: bool) -> None:
-    while counts_start and not (future.running() or future.done()):  # noqa: ASYNC110 - nothing tells
-        await asyncio.sleep(_BEGUN_CHECK)
-    await runtime.clock.sleep(seconds)
+def _start_thread(work: Callable[[], object]) -> None:
+    threading.Thread(target=work, name="chatnb-executor", daemon=True).start()
 
 
 async def _until(event: asyncio.Event) -> None:
@@ -289,6 +277,15 @@ def _finish(finished: asyncio.Future[None]) -> None:
         finished.set_result(None)
 
 
+_unheard_executors: set[str] = set()
+
+
+def _log_unheard(executor: str) -> None:
+    if executor not in _unheard_executors:
+        _unheard_executors.add(executor)
+        log.info("ctx.progress() and ctx.log() are shown from threads and local process pools, not from %s", executor)
+
+
 # --- errors -----------------------------------------------------------------------------------------------------
 
 
@@ -296,17 +293,13 @@ def _failed(error: BaseException, *, entered: bool = False) -> FunctionResult:
     return FunctionResult(error=error, reason="raised", entered=entered)
 
 
-def _cannot_pickle(item: str, type_name: str, reason: str) -> ActionError:
-    return ActionError(
-        f"The {item} cannot be pickled for the executor ({type_name}; {reason}). Put the function and its classes into "
-        'a module, pass and return plain data, or use run_in="thread".'
-    )
-
-
-def _executor_failed(executor: concurrent.futures.Executor, error: BaseException) -> ActionError:
+def _executor_failed(executor: concurrent.futures.Executor, error: BaseException | None) -> ActionError:
+    # ipyparallel gives one type for all that failed over there; `ename` says which it was.
+    name = "" if error is None else f" ({getattr(error, 'ename', type(error).__name__)})"
+    advice = " The workers need chatnb installed." if "ModuleNotFoundError" in name else ""
     failure = ActionError(
-        f"The executor {type(executor).__name__} did not finish the call: a worker died, or it is broken or shut down "
-        f"({type(error).__name__}). It is not restarted."
+        f"The executor {type(executor).__name__} did not finish the call: a worker died, or it is broken or shut down"
+        f"{name}. It is not restarted.{advice}"
     )
     failure.__cause__ = error
     return failure

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import logging
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -49,6 +50,7 @@ class TranscriptOutputs:
         render: Returns the bundle of the history as it is.
         publish: Publishes a bundle under a display id, as a new output or as an update.
         is_settled: Tells whether no turn runs: while one streams nothing is updated.
+        on_runtime: Calls a function on the runtime and returns what it returns.
     """
 
     def __init__(
@@ -56,8 +58,10 @@ class TranscriptOutputs:
         render: Callable[[], Bundle],
         publish: Callable[[Bundle, str, bool], None],
         is_settled: Callable[[], bool] = lambda: True,
+        on_runtime: Callable[[Callable[[], Bundle | None]], Bundle | None] = lambda function: function(),
     ) -> None:
         self._is_settled = is_settled
+        self._on_runtime = on_runtime
         self._render = render
         self._publish = publish
         self._ids: deque[str] = deque(maxlen=KEPT)
@@ -72,11 +76,22 @@ class TranscriptOutputs:
         self._publish(bundle, id, False)
         self._ids.append(id)
         self._shown = bundle
+        _watch_cells(self)
 
     def settled(self, timers: Timers) -> None:
         """A turn or chat action has ended; on the runtime."""
         if self._ids and self._due is None:
             self._due = timers.call_at(max(timers.time(), self._last + GAP), lambda: self._update(timers))
+
+    def cell_ended(self) -> None:
+        """Make an update that is due now, as output of the cell that ends: who runs a notebook hears of no later one.
+
+        On the main thread. `nbconvert --execute` saves what came while a cell ran, and leaves after the last.
+        """
+        bundle = self._on_runtime(self._take) if self._ids else None
+        if bundle is not None:
+            for id in list(self._ids):
+                self._publish(bundle, id, True)
 
     def close(self) -> None:
         """Update nothing any more."""
@@ -85,16 +100,30 @@ class TranscriptOutputs:
             self._due = None
         self._ids.clear()
 
-    def _update(self, timers: Timers) -> None:
+    def _take(self) -> Bundle | None:
+        """Return what is due, if anything is."""
+        if self._due is None:
+            return None
+        self._due.cancel()
+        return self._renewed()
+
+    def _renewed(self) -> Bundle | None:
+        """Return the bundle of the history as it is now if it is another than what is shown."""
         self._due = None
         if not self._is_settled():
-            return  # the end of the turn that runs now comes back here
+            return None  # the end of the turn that runs now comes back here
+        bundle = self._render()
+        if bundle == self._shown:
+            return None
+        self._shown = bundle
+        return bundle
+
+    def _update(self, timers: Timers) -> None:
         self._last = timers.time()
         try:
-            bundle = self._render()
-            if bundle == self._shown:
+            bundle = self._renewed()
+            if bundle is None:
                 return
-            self._shown = bundle
             for id in self._ids:
                 # In an empty context: not as output of the cell or call that the turn came from, which may be over,
                 # and whose output its host may not listen to any more, but of the cell that runs now.
@@ -103,11 +132,36 @@ class TranscriptOutputs:
             logger.warning("the transcript could not be updated", exc_info=True)
 
 
+def _watch_cells(outputs: TranscriptOutputs) -> None:
+    """Have outputs hear of the end of each cell."""
+    shell = _shell()
+    if shell is None:
+        return
+    shown: weakref.WeakSet[TranscriptOutputs] | None = getattr(shell, "_chatnb_transcripts", None)
+    if shown is not None:  # it outlives a reload of this module
+        shown.add(outputs)
+        return
+    all_shown = shell._chatnb_transcripts = weakref.WeakSet([outputs])
+
+    def cell_ended(result: object = None) -> None:
+        for one in list(all_shown):
+            try:
+                one.cell_ended()
+            except Exception:
+                logger.warning("the transcript could not be updated", exc_info=True)
+
+    shell.events.register("post_run_cell", cell_ended)
+
+
 def publish_output(bundle: Bundle, display_id: str, update: bool) -> None:
     """Publish an output through IPython, in a cell or, as an update, from any thread. Without IPython do nothing."""
+    shell = _shell()
+    if shell is not None:
+        shell.display_pub.publish(data=bundle, metadata={}, transient={"display_id": display_id}, update=update)
+
+
+def _shell() -> Any:
     import sys
 
     module = sys.modules.get("IPython.core.getipython")
-    shell = module.get_ipython() if module is not None else None
-    if shell is not None:
-        shell.display_pub.publish(data=bundle, metadata={}, transient={"display_id": display_id}, update=update)
+    return module.get_ipython() if module is not None else None

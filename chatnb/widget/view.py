@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anywidget
 import traitlets
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from ..turns import Submission
 
 logger = logging.getLogger("chatnb.widget")
+
+T = TypeVar("T")
 
 NOT_BUILT = "The panel is not built: run `python hatch_build.py` in the source folder, or install a wheel of chatnb."
 _NOT_BUILT_ESM = f"""export default {{
@@ -119,7 +121,7 @@ class ChatWidget(anywidget.AnyWidget):
         settings = read_settings(options)
         live = {name: _checked(name, value) for name, value in options.items() if name in LIVE}
         self._settings = settings
-        self._outputs = TranscriptOutputs(self._render_transcript, publish_output, self._is_settled)
+        self._outputs = TranscriptOutputs(self._render_transcript, publish_output, self._is_settled, self._on_runtime)
         self._delivery = DeliveryFinder(delivery_of_this_place())
         self._live = {name: getattr(self, name) for name in LIVE} | live
         # The panel first: with the comm the host asks for the state, which has the snapshot of what there is.
@@ -358,6 +360,9 @@ class ChatWidget(anywidget.AnyWidget):
 
     def _is_settled(self) -> bool:
         return self._panel is not None and self._panel.is_settled
+
+    def _on_runtime(self, function: Callable[[], T]) -> T:
+        return self._open().seam.call(function)
 
     def _on_settled(self) -> None:
         if self._panel is not None and self._outputs is not None and not self._is_closed:

@@ -193,7 +193,8 @@ class TestPictures:
 
     def test_plotly(self) -> None:
         """Section 4: title, trace kinds, point counts; without kaleido a note that names chat.objects."""
-        graphs = pytest.importorskip("plotly.graph_objects")
+        from plotly import graph_objects as graphs
+
         figure = graphs.Figure(graphs.Scatter(x=[1, 2, 3], y=[1, 2, 3], name="s"), layout={"title": "T"})
         found = present(figure)
         assert "title: T" in found.summary

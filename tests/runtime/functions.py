@@ -8,7 +8,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+from chatnb import ActionContext
 
 
 class Decorated:
@@ -57,3 +60,21 @@ def sleeps(seconds: float) -> str:
     """Sleep."""
     time.sleep(seconds)
     return "slept"
+
+
+def touches(path: str) -> str:
+    """Leave a trace."""
+    Path(path).touch()
+    return "touched"
+
+
+def counts(ctx: ActionContext, until: int, seconds: float) -> int:
+    """Report each number, evenly over some seconds."""
+    ctx.log("begins")
+    began = time.monotonic()
+    for number in range(1, until + 1):
+        ctx.progress(number, until, "counted")
+        while time.monotonic() < began + seconds * number / until:
+            time.sleep(0.0005)
+    ctx.log("ends")
+    return until

@@ -11,10 +11,14 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from chatnb import Action, Agent
 from chatnb.errors import ActionDefinitionError, ActionError
+from chatnb.models import Reply, ScriptedModel
 from chatnb.runtime import Runtime
 from tests.runtime import functions
 from tests.runtime.conftest import Ask
@@ -109,12 +113,53 @@ class TestProcesses:
                 assert isinstance(error, ActionError)
                 assert "ProcessPoolExecutor" in str(error)
 
+    def test_timeout_counts_from_the_start(self, ask: Ask, processes: ProcessPoolExecutor) -> None:
+        """Section 2: not from queueing: a call in the pool's pipe has not begun, whatever its future says."""
+        first = ask(functions.sleeps, kwargs={"seconds": 0.8}, run_in=processes)
+        second = ask(functions.sleeps, kwargs={"seconds": 0.6}, timeout=1.0, run_in=processes)
+        assert [first.result(DEADLINE).value, second.result(DEADLINE).value] == ["slept", "slept"]
+
+    def test_stop_in_the_pipe(self, runtime: Runtime, ask: Ask, processes: ProcessPoolExecutor, tmp_path: Path) -> None:
+        """Section 2: a call that waits there is not begun: stopped, it never runs."""
+        stop = asyncio.Event()
+        first = ask(functions.sleeps, kwargs={"seconds": 0.5}, run_in=processes)
+        second = ask(functions.touches, kwargs={"path": str(tmp_path / "ran")}, run_in=processes, stop=stop)
+        runtime.post(stop.set)
+        result = second.result(DEADLINE)
+        assert (result.reason, result.entered) == ("stopped", False)
+        first.result(DEADLINE)
+        assert ask(functions.sleeps, kwargs={"seconds": 0.0}, run_in=processes).result(DEADLINE).value == "slept"
+        assert not (tmp_path / "ran").exists()
+
     def test_async_function(self, ask: Ask, processes: ProcessPoolExecutor) -> None:
         """Section 2: `async def` with an executor is an ActionDefinitionError."""
 
         async def waits() -> None: ...
 
         assert isinstance(ask(waits, run_in=processes).result(DEADLINE).error, ActionDefinitionError)
+
+
+class TestProgress:
+    """`ctx.progress` and `ctx.log` in a process of a pool (spec/notebook.md, section 2; actions.md, 9.5)."""
+
+    def test_is_shown(self, processes: ProcessPoolExecutor) -> None:
+        """At most 10 a second and the last; lines in order; all before the result."""
+        seen: list[tuple[Any, ...]] = []
+        made = Action(functions.counts, description="Count.", run_in=processes, read_only=True)
+        model = ScriptedModel([Reply(calls=[("counts", {"until": 4000, "seconds": 0.35})]), "done"])
+        chat = Agent(model, actions=[made]).chat()
+
+        def watch(update: Any) -> None:
+            for call in chat._engine.state().calls.values():
+                now = (call.progress, call.log)
+                if call.progress is not None and (not seen or seen[-1] != now):
+                    seen.append(now)
+
+        chat._engine.subscribe(watch)
+        assert chat.send("go").result(DEADLINE).status == "completed"
+        assert seen[-1][0] == {"done": 4000, "total": 4000, "text": "counted"}
+        assert [line["text"] for line in seen[-1][1]] == ["begins", "ends"]
+        assert 2 <= len(seen) <= 8
 
 
 class TestThreads:

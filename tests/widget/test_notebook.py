@@ -12,10 +12,10 @@ from nbconvert import HTMLExporter
 
 CELLS = [
     "from chatnb import Agent\nfrom chatnb.models import ScriptedModel\n"
-    "chat = Agent(ScriptedModel(['The answer is **42**, $x^2$.'])).chat('talk')",
+    "chat = Agent(ScriptedModel(['The answer is **42**, $x^2$.'], loop=True)).chat('talk')",
     "chat",
     "(await chat.send('What is the answer?')).status",
-    "import asyncio\nawait asyncio.sleep(1.3)",
+    "chat.send('And once more?').result()\n(await chat.send('Who has the last word?')).status",
 ]
 
 
@@ -44,6 +44,12 @@ class TestNotebook:
         assert "<math" in transcript.data["text/html"]
         assert "The answer is **42**, $x^2$." in transcript.data["text/markdown"]
         assert executed.cells[2].outputs[0].data["text/plain"] == "'completed'"
+
+    def test_the_last_cell(self, executed: nbformat.NotebookNode) -> None:
+        """Section 9: the saved transcript has all turns, though the run ends right after the last cell."""
+        _, transcript = executed.cells[1].outputs
+        assert "Who has the last word?" in transcript.data["text/html"]
+        assert transcript.data["text/html"].count("<strong>42</strong>") == 3
 
     def test_readable_as_html_without_network(self, executed: nbformat.NotebookNode) -> None:
         """C34: no kernel, `nbconvert --to html`: the talk is readable; no address, no id in it."""

@@ -11,12 +11,20 @@ import contextvars
 import sys
 from collections.abc import Callable
 from inspect import getattr_static
-from typing import Any
+from typing import Any, Literal, Protocol
 
-from chatnb.kernel.outputs import Outputs, StreamName
+StreamName = Literal["stdout", "stderr"]
+
+
+class Texts(Protocol):
+    """What takes the texts that a call prints."""
+
+    def write(self, stream: StreamName, text: str) -> None:
+        """Append text to a stream; any thread."""
+
 
 # Whose output the running code's is. Threads and tasks that carry the call's context carry it too.
-current_outputs: contextvars.ContextVar[Outputs | None] = contextvars.ContextVar("chatnb_outputs", default=None)
+current_texts: contextvars.ContextVar[Texts | None] = contextvars.ContextVar("chatnb_texts", default=None)
 
 Write = Callable[[str], Any]
 
@@ -32,10 +40,10 @@ class ContextWrite:
 
     def __call__(self, text: str) -> Any:
         """Write `text`."""
-        outputs = current_outputs.get()
-        if outputs is None or not isinstance(text, str):
+        texts = current_texts.get()
+        if texts is None or not isinstance(text, str):
             return self.inner(text)
-        outputs.write(self.name, text)
+        texts.write(self.name, text)
         return len(text)
 
 
