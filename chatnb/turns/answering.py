@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from ..errors import MessageError, StoreError
+from ..errors import MessageError, RemoteStreamError, StoreError
 from ..runtime.contain import contained
 from .beginning import prepare_view
 from .failure import StageError, Stopped
@@ -25,7 +25,7 @@ ABANDON_SECONDS = 2.0
 CALLS_SECONDS = 3.0
 CLOSING_SECONDS = 0.2
 FRAME_CHUNKS = frozenset({"start", "finish", "abort", "error"})
-"""They are the turn's own; what a `run` yields of them is left out."""
+"""They are the turn's own; what a `run` yields of them is left out, and an `error` fails the turn."""
 
 
 async def answer(run: TurnRun) -> None:
@@ -166,6 +166,8 @@ async def _consume(run: TurnRun, source: Any, stage: str) -> None:
                 continue
             if not isinstance(chunk, dict):
                 raise StageError("run", TypeError(f"run yields chunks (dicts), not {type(chunk).__name__}"))
+            if chunk.get("type") == "error":
+                raise StageError(stage, RemoteStreamError(str(chunk.get("errorText") or "the stream failed")))
             if chunk.get("type") in FRAME_CHUNKS or run.was_sent(chunk):
                 continue
             run.take_join()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 DEFER_SECONDS = 5.0
 STOPPED = "Not executed: stopped."
 FAILED = "Not executed: the turn failed."
+ENDED = "Not executed: the turn ended without its result."
 FINISH_REASONS = frozenset({"stop", "length", "content-filter", "tool-calls", "other"})
 
 
@@ -48,6 +49,8 @@ def settle_unfinished(run: TurnRun, text: str) -> None:
     for part in live.message.parts:
         if not is_tool_part(part) or is_settled(part) or not part.tool_call_id:
             continue
+        if part.provider_executed and text == ENDED:
+            continue  # a provider may give its result in a later turn
         if part.state == "approval-requested":
             continue
         if part.state == "input-available" and part.tool_name in run.client_tool_names:
@@ -86,6 +89,8 @@ async def finish(run: TurnRun, verdict: Verdict) -> Outcome:
         raw = run.live.message
         if verdict.status in ("stopped", "error"):
             settle_unfinished(run, STOPPED if verdict.status == "stopped" else FAILED)
+        elif verdict.status == "completed":
+            settle_unfinished(run, ENDED)  # such as a call that a `run` has yielded and nobody runs
         run.live.end_step()
         if run.live.message != raw:
             run.raw_response = raw

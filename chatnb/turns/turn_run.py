@@ -394,7 +394,7 @@ class TurnRun:
 
     def write_part(self, part: Mapping[str, JsonValue]) -> None:
         """Send a data part from a hook or `run`, on any thread."""
-        chunk = dict(part)
+        chunk = dict(part) if isinstance(part, Mapping) else {}
         if not str(chunk.get("type", "")).startswith("data-"):
             raise MessageValidationError("write() sends data parts: the type begins with 'data-'")
         chunk.setdefault("data", None)

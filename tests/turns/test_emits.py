@@ -70,6 +70,42 @@ class TestFrame:
             assert sorted(ends[:2]) == ["text-end", "tool-output-error"]
             assert ends[2:] == ["finish-step", "abort"]
 
+    async def test_a_call_that_nobody_ran(self) -> None:
+        """Section 7.2: every call that did not finish gets tool-output-error, also at the end of a completed turn."""
+        agent = Agent(StrictModel(["Next."]), actions=[nothing])
+
+        @agent.run
+        async def run(turn: Any) -> Any:
+            if turn.number:
+                async for chunk in turn.stream_text():
+                    yield chunk
+                return
+            yield {"type": "tool-input-start", "toolCallId": "c1", "toolName": "nothing"}
+            yield {"type": "tool-input-available", "toolCallId": "c2", "toolName": "nothing", "input": {}}
+
+        async with mock_chat(agent) as mock:
+            outcome = await mock.chat.send("hi")
+            assert outcome.status == "completed"
+            assert kinds(mock)[-3:] == ["tool-input-error", "tool-output-error", "finish"]
+            assert [part.state for part in outcome.message.parts] == ["output-error", "output-error"]
+            assert (await mock.chat.send("go on")).text == "Next."
+
+    async def test_an_error_chunk_of_a_run(self) -> None:
+        """A `run` that passes on a stream which failed: the turn fails with its text, and there is one error chunk."""
+        agent = Agent(ScriptedModel([]))
+
+        @agent.run
+        async def run(turn: Any) -> Any:
+            yield {"type": "text-start", "id": "t"}
+            yield {"type": "text-delta", "id": "t", "delta": "half"}
+            yield {"type": "error", "errorText": "upstream is down"}
+
+        async with mock_chat(agent) as mock:
+            outcome = await mock.chat.send("hi")
+            assert (outcome.status, outcome.text) == ("error", "half")
+            assert (outcome.error.stage, outcome.error.message) == ("run", "RemoteStreamError: upstream is down")
+            assert kinds(mock).count("error") == 1
+
     async def test_an_unknown_action(self) -> None:
         """An unknown action: tool-input-start and tool-input-error with the same name; the model hears of it."""
         model = StrictModel([Reply(calls=[("wat", {}, "c1")]), "Sorry."])

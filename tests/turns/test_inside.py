@@ -222,8 +222,9 @@ class TestDataParts:
                 turn.write({"type": "data-note", "data": {"a": 1}})
             elif turn.number == 1:
                 turn.write({"type": "data-note", "data": 1, "transient": True})
-            with pytest.raises(MessageValidationError):
-                turn.write({"type": "text-delta", "id": "t", "delta": "x"})
+            for bad in ({"type": "text-delta", "id": "t", "delta": "x"}, "data-note", None):
+                with pytest.raises(MessageValidationError):
+                    turn.write(bad)
 
         async with mock_chat(agent) as mock:
             first, second, third = [await mock.chat.send(text) for text in "abc"]
