@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ WHICH = "I can't tell which one you mean: "
 MAX_ACTIONS = 5
 MAX_ROWS = 10
 _MAX_CELL = 60
+_NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)*(?:[eE][+-]?\d+)?")
 
 _PLUG_IN = (
     "To plug in Claude, set the environment variable `ANTHROPIC_API_KEY` and restart the kernel, "
@@ -208,7 +210,14 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _is_numeric(column: str, rows: Sequence[Mapping[str, Any]]) -> bool:
-    return all(isinstance(row.get(column, 0), int | float) and not isinstance(row.get(column), bool) for row in rows)
+    return all(_is_number(row.get(column, 0)) for row in rows)
+
+
+def _is_number(value: Any) -> bool:
+    # What a CSV file gives for a number is its text.
+    if isinstance(value, str):
+        return _NUMBER.fullmatch(value) is not None
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _rest(rows: Sequence[Any]) -> str:
