@@ -69,6 +69,7 @@ export function useStore(...keys: Key[]): App {
 }
 
 export interface CommandState {
+  /** On its way, or there is nobody to take it. */
   isBusy: boolean;
   /** Text for the control: why it waits, or what went wrong. */
   note: string;
@@ -102,7 +103,7 @@ export function useCommand(): CommandState {
       return null;
     }
   };
-  return { isBusy: state.isBusy, note: state.error?.message || (state.isWaiting ? t("busy") : ""), error: state.error, run };
+  return { isBusy: state.isBusy || !connection.isOpen, note: state.error?.message || (state.isWaiting ? t("busy") : ""), error: state.error, run };
 }
 
 /** Whether anything but reading is possible. */

@@ -32,9 +32,10 @@ export class Box {
   }
 
   /** Puts a text back, if nothing else is being written. */
-  giveBack(text: string, files: File[] = []): void {
-    if (this.text.trim() !== "" || this.files.length > 0) return;
+  giveBack(text: string, files: File[] = []): boolean {
+    if (this.text.trim() !== "" || this.files.length > 0) return false;
     this.files = files;
     this.set(text);
+    return true;
   }
 }

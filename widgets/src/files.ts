@@ -1,3 +1,6 @@
+import type { Assets } from "./assets";
+import { isAsset } from "./parts";
+import type { Part } from "./parts";
 import { visible } from "./sanitize";
 import { formatBytes, t } from "./strings";
 
@@ -18,11 +21,25 @@ export function pick(present: File[], added: File[], maxBytes: number): { accept
     if (!TYPES.test(file.type) && !NAMES.test(file.name)) errors.push(t("fileType", name));
     else if (file.size > maxBytes) errors.push(t("fileTooLarge", name, formatBytes(maxBytes)));
     else if (total + file.size > MAX_TOTAL) errors.push(t("filesTooLarge", name, formatBytes(MAX_TOTAL)));
-    else if (accepted.length >= MAX_FILES) errors.push(t("tooMany"));
+    else if (accepted.length >= MAX_FILES) errors.push(t("tooMany", name));
     else {
       accepted.push(file);
       total += file.size;
     }
   }
   return { accepted, errors: [...new Set(errors)] };
+}
+
+/** Hands over the files of a message, each once its content is in the page. */
+export function eachFile(parts: Part[], assets: Assets, take: (file: File) => void): void {
+  for (const { type, url, filename, mediaType } of parts) {
+    if (type !== "file") continue;
+    const put = (content: BlobPart | undefined): void => {
+      if (content !== undefined) take(new File([content], filename ?? "file", { type: mediaType ?? "" }));
+    };
+    if (!isAsset(url)) {
+      const [, base64, data] = /^data:[^,]*?(;base64)?,(.*)/s.exec(url ?? "") ?? [];
+      if (data !== undefined) put(base64 ? Uint8Array.from(atob(data), (char) => char.charCodeAt(0)) : decodeURIComponent(data));
+    } else if (url.asset !== null) assets.whenLoaded(url.asset, () => put(assets.blob(url.asset as string)));
+  }
 }

@@ -57,7 +57,7 @@ export function keepFocus(root: HTMLElement): () => void {
     last = null;
     const active = document.activeElement;
     if (active && active !== document.body && active !== document.documentElement) return;
-    const next = home?.isConnected ? home.querySelector<HTMLElement>(".cn-actions button:not(:disabled), textarea") : null;
+    const next = home?.isConnected ? home.querySelector<HTMLElement>(".cn-actions button:not(:disabled), textarea, .cn-toolbar button:not(:disabled)") : null;
     (next ?? root.querySelector<HTMLElement>(".cn-approval button:not(:disabled)") ?? root.querySelector<HTMLElement>(".cn-composer textarea"))?.focus({ preventScroll: true });
   });
   root.addEventListener("focusin", remember);

@@ -111,14 +111,14 @@ export const ENGLISH = {
   showReply: "Show the running reply",
   tokens: "{0} tokens",
   notSaved: "not saved",
-  tooMany: "At most 10 files a message.",
+  tooMany: "{0} is left out: at most 10 files a message.",
   fileTooLarge: "{0} is larger than {1}.",
   filesTooLarge: "{0} would make the files larger than {1} together.",
   fileType: "{0} is not of a type that can be sent.",
   whileRunning: "Not while a reply is being written",
   replyStarted: "The assistant is replying.",
   replyDone: "Reply finished. {0}",
-  queued: "{0} messages waiting.",
+  queued: "Messages waiting: {0}.",
   help: "Ask a question to begin.",
 } as const;
 

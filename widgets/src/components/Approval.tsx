@@ -4,7 +4,6 @@ import type { VNode } from "preact";
 import { useApp, useCommand, useIsOff } from "../app";
 import type { JsonObject } from "../parts";
 import type { PendingItem } from "../protocol";
-import { visible } from "../sanitize";
 import { formatTime, t } from "../strings";
 import { Arguments } from "./CallCard";
 import { SchemaForm } from "./SchemaForm";
@@ -66,7 +65,7 @@ export function Approval({ item }: { item: PendingItem }): VNode {
 
   const isBusy = command.isBusy || isOff;
   return (
-    <div class="cn-approval" role="group" aria-label={t("approvalNeeded", visible(item.action))} data-approval-id={item.approvalId} ref={box} tabIndex={-1}>
+    <div class="cn-approval" data-approval-id={item.approvalId} ref={box} tabIndex={-1}>
       {isEditing ? (
         <SchemaForm schema={item.schema ?? null} values={(item.args as JsonObject | undefined) ?? {}} label={t("argumentsJson")} handle={form} />
       ) : (

@@ -1,6 +1,6 @@
 import { Fragment, h } from "preact";
 import type { VNode } from "preact";
-import { useApp, useCommand, useStore } from "../app";
+import { useApp, useCommand, useIsOff, useStore } from "../app";
 import { copyText } from "../clipboard";
 import type { CommandType, JsonObject } from "../parts";
 import type { Notice, NoticeAction } from "../protocol";
@@ -22,9 +22,10 @@ function Line({ icon, level = "info", role, children }: { icon: IconName; level?
 
 function CommandButton({ type, label, fields, isPrimary }: { type: CommandType; label: string; fields?: JsonObject; isPrimary?: boolean }): VNode {
   const command = useCommand();
+  const isOff = command.isBusy || (useIsOff() && type !== "takeOver");
   return (
     <Fragment>
-      <button type="button" class={isPrimary ? "cn-button cn-primary" : "cn-button"} disabled={command.isBusy} onClick={() => void command.run(type, fields)}>
+      <button type="button" class={isPrimary ? "cn-button cn-primary" : "cn-button"} disabled={isOff} onClick={() => void command.run(type, fields)}>
         {label}
       </button>
       <Note of={command} />

@@ -9,6 +9,7 @@ import { formatDuration, t } from "../strings";
 import type { StringKey } from "../strings";
 import { Approval } from "./Approval";
 import { ClientForm } from "./ClientForm";
+import { CopyButton } from "./Code";
 import { Icon } from "./Icon";
 import type { IconName } from "./Icon";
 import { Outputs, Plain } from "./Output";
@@ -58,7 +59,7 @@ const size = (value: Json): number => (isAsset(value) ? value.bytes : (JSON.stri
 /** Arguments: short ones in view, long ones behind a click. */
 export function Arguments({ input, isOpen }: { input: Json; isOpen?: boolean }): VNode | null {
   if (input === undefined || input === null || (typeof input === "object" && Object.keys(input).length === 0)) return null;
-  const tree = <Value value={input} />;
+  const tree = <Value value={input} isOpen={isOpen} />;
   return isOpen || size(input) <= 300 ? tree : <Fold label={t("arguments")}>{tree}</Fold>;
 }
 
@@ -164,8 +165,8 @@ function Edited({ part }: { part: Part }): VNode | null {
         <Icon name="edit" />
         {t("edited")}
       </span>
-      <div>
-        {t("original")}
+      <div class="cn-result">
+        <span class="cn-label">{t("original")}</span>
         <Value value={Object.fromEntries(changed.map((key) => [key, original[key]]))} />
       </div>
     </div>
@@ -184,7 +185,7 @@ export function CallCard({ part, outputs, isRunning }: { part: Part; outputs: Js
   const isAsking = part.state === "approval-requested" || pending !== undefined;
   const shown = call?.outputs ?? outputs;
   return (
-    <div class="cn-card" role="group" data-tool-call-id={id} data-state={part.state} data-tone={tone} aria-label={visible(title)}>
+    <div class="cn-card" role="group" data-tool-call-id={id} data-state={part.state} data-tone={tone} aria-label={pending?.kind === "approval" ? t("approvalNeeded", visible(pending.action)) : visible(title)}>
       <header>
         <span class="cn-state-icon">
           <Icon name={icon} />
@@ -215,6 +216,7 @@ export function CallCard({ part, outputs, isRunning }: { part: Part; outputs: Js
         {part.state === "output-available" && name === "run_code" && <Names output={part.output} />}
         {part.state === "output-available" && <Result output={part.output} hasOutputs={shown.length > 0} />}
         {part.errorText !== undefined && <Failure text={part.errorText} />}
+        {part.errorText !== undefined && name === "insert_cell" && <CopyButton text={() => String(part.input?.source ?? "")} label={t("copy")} />}
         {part.state !== "approval-requested" && reason && (
           <p class="cn-note" dir="auto">
             {visible(reason)}

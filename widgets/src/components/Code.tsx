@@ -27,8 +27,9 @@ export function CopyButton({ text, label, isIcon }: { text: () => string; label:
 /** A block of code: its language, "Copy code", and colours once it is complete and the extra is there. */
 export function Code({ text, lang, isDone }: { text: string; lang: string; isDone: boolean }): VNode {
   const language = lang.split(/[\s{]/)[0] ?? "";
+  const shown = visible(text);
   const isWanted = isDone && language !== "" && text.length < 50_000;
-  const { box, isDrawn } = useExtra<"code", HTMLElement>(isWanted ? "code" : null, (extra) => extra.highlight(text, language), [text, language]);
+  const { box, isDrawn } = useExtra<"code", HTMLElement>(isWanted ? "code" : null, (extra) => extra.highlight(shown, language), [text, language]);
   return (
     <figure class="cn-code">
       <figcaption>
@@ -36,7 +37,7 @@ export function Code({ text, lang, isDone }: { text: string; lang: string; isDon
         <CopyButton text={() => text} label={t("copyCode")} />
       </figcaption>
       <pre dir="ltr" tabIndex={0}>
-        {isDrawn ? <code key="coloured" ref={box} /> : <code key="plain">{visible(text)}</code>}
+        {isDrawn ? <code key="coloured" ref={box} /> : <code key="plain">{shown}</code>}
       </pre>
     </figure>
   );

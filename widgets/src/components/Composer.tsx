@@ -10,7 +10,7 @@ import type { QueueItem } from "../protocol";
 import { visible } from "../sanitize";
 import { formatNumber, t } from "../strings";
 import { Icon, IconButton } from "./Icon";
-import { usageText } from "./Toolbar";
+import { Dotted, usageTexts } from "./Toolbar";
 import { Note } from "./Note";
 
 function Waiting({ item, box }: { item: QueueItem; box: Box }): VNode {
@@ -110,13 +110,23 @@ export function Composer({ box }: { box: Box }): VNode {
     }
   };
   const add = (files: FileList | File[] | null | undefined): void => {
-    if (!files || files.length === 0 || options.allowAttachments === false) return;
+    if (!files || files.length === 0 || isOff || options.allowAttachments === false) return;
     const { accepted, errors } = pick(box.files, [...files], options.maxAttachmentBytes ?? 5_000_000);
     box.setFiles(accepted);
     ui.inputError = errors.join(" ");
     store.mark("ui");
   };
-  const foot = [usageText(store.state.usage?.total), options.modelNote].filter(Boolean);
+  useLayoutEffect(() => {
+    // Wherever in the panel a file is dropped, the page stays.
+    app.root.ondragover = (event) => {
+      if (event.dataTransfer?.types.includes("Files")) event.preventDefault();
+    };
+    app.root.ondrop = (event) => {
+      if (!event.dataTransfer?.files.length) return;
+      event.preventDefault();
+      add(event.dataTransfer.files);
+    };
+  });
   return (
     <div class="cn-composer">
       {store.queue.length > 0 && (
@@ -132,14 +142,7 @@ export function Composer({ box }: { box: Box }): VNode {
           {ui.inputError}
         </p>
       )}
-      <div
-        class="cn-box-frame"
-        onDragOver={(event) => event.preventDefault()}
-        onDrop={(event) => {
-          event.preventDefault();
-          add(event.dataTransfer?.files);
-        }}
-      >
+      <div class="cn-box-frame">
         {box.files.length > 0 && (
           <div class="cn-files">
             {box.files.map((file) => (
@@ -189,7 +192,9 @@ export function Composer({ box }: { box: Box }): VNode {
               />
             </Fragment>
           )}
-          <span class="cn-bar-text">{foot.join(" · ")}</span>
+          <span class="cn-bar-text">
+            <Dotted texts={[...usageTexts(store.state.usage?.total), options.modelNote]} />
+          </span>
           {isRunning ? (
             <button
               ref={stop}

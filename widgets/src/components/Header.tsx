@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { useCommand, useIsOff, useStore } from "../app";
 import type { Box } from "../box";
+import { eachFile } from "../files";
 import { textOf } from "../parts";
 import { visible } from "../sanitize";
 import { t } from "../strings";
@@ -54,7 +55,9 @@ export function Header({ box }: { box: Box }): VNode {
   const undo = async (): Promise<void> => {
     const last = store.messages.filter((item) => item.role === "user").at(-1);
     const result = await command.run("undo");
-    if (result && last) box.giveBack(typeof result.text === "string" ? result.text : textOf(last.parts));
+    if (!result || !last) return;
+    const text = textOf(last.parts);
+    if (box.giveBack(text)) eachFile(last.parts, assets, (file) => box.text === text && box.setFiles([...box.files, file]));
   };
   const save = async (format: keyof typeof FORMATS): Promise<void> => {
     close();

@@ -214,7 +214,7 @@ export function Message({ id }: { id: string }): VNode | null {
         </div>
       )}
       {isLast && store.state.unsaved && <span class="cn-badge">{t("notSaved")}</span>}
-      <Toolbar item={item} isHidden={isOpen} onEdit={() => setEditing(true)} />
+      <Toolbar item={item} isHidden={isOpen || isEditing || (isRunning && store.state.isRecovering === true)} onEdit={() => setEditing(true)} />
     </article>
   );
 }

@@ -49,7 +49,12 @@ export function Picture({ url, alt }: { url: string | AssetRef; alt: string }): 
   }
   if (isWanted) return <img class="cn-image" src={source} alt={visible(alt)} referrerpolicy="no-referrer" />;
   return (
-    <button type="button" class="cn-box" onClick={() => setWanted(true)}>
+    <button type="button" class="cn-box" onClick={(event) => {
+        // It may stand in a link.
+        event.preventDefault();
+        setWanted(true);
+      }}
+    >
       <Icon name="image" /> {t("loadImage", host)}
       {alt && `: ${visible(alt)}`}
     </button>

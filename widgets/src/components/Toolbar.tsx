@@ -1,4 +1,5 @@
-import { h } from "preact";
+import { Fragment, h } from "preact";
+import { useEffect, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { useCommand, useIsOff, useStore } from "../app";
 import type { CommandType, JsonObject } from "../parts";
@@ -9,9 +10,21 @@ import { CopyButton } from "./Code";
 import { IconButton } from "./Icon";
 import { Note } from "./Note";
 
+/** Short texts in a row, each in its own direction. */
+export const Dotted = ({ texts }: { texts: (string | null | undefined)[] }): VNode => (
+  <Fragment>
+    {texts.filter(Boolean).map((text, at) => (
+      <Fragment key={at}>
+        {at > 0 && " · "}
+        <bdi>{text}</bdi>
+      </Fragment>
+    ))}
+  </Fragment>
+);
+
 /** Tokens and cost in words; what is unknown is left out, never 0. */
-export function usageText(usage: JsonObject | null | undefined): string {
-  if (!usage) return "";
+export function usageTexts(usage: JsonObject | null | undefined): string[] {
+  if (!usage) return [];
   const read = (name: string): number | undefined => {
     const value: unknown = usage[name] ?? usage[name.replace(/[A-Z]/g, (letter) => "_" + letter.toLowerCase())];
     return typeof value === "number" ? value : undefined;
@@ -23,9 +36,12 @@ export function usageText(usage: JsonObject | null | undefined): string {
   return [
     total === undefined ? "" : t("tokens", formatNumber(total)),
     !cost ? "" : formatNumber(cost, { style: "currency", currency: "USD", maximumFractionDigits: cost < 0.1 ? 4 : 2 }),
-  ]
-    .filter(Boolean)
-    .join(" · ");
+  ].filter(Boolean);
+}
+
+function whenIdle(fn: () => void): void {
+  if (typeof requestIdleCallback === "function") requestIdleCallback(fn, { timeout: 500 });
+  else setTimeout(fn, 50);
 }
 
 /** What can be done with one message, its siblings, and what its turn used. */
@@ -37,7 +53,10 @@ export function Toolbar({ item, isHidden, onEdit }: { item: Item; isHidden: bool
   const why = isRunning ? t("whileRunning") : undefined;
   const run = (type: CommandType, extra: JsonObject = {}) => () => void command.run(type, { messageId: item.id, ...extra });
   const { branch } = item;
-  const usage = usageText(store.state.usage?.messages?.[item.id]);
+  // The buttons are most of a short message's nodes: fifty messages are there sooner when these come after.
+  const [isDrawn, setDrawn] = useState(false);
+  useEffect(() => whenIdle(() => setDrawn(true)), []);
+  const usage = usageTexts(store.state.usage?.messages?.[item.id]);
   return (
     <footer class="cn-foot" data-hidden={isHidden ? "" : undefined}>
       {branch && branch.count > 1 && (
@@ -61,7 +80,7 @@ export function Toolbar({ item, isHidden, onEdit }: { item: Item; isHidden: bool
           />
         </span>
       )}
-      {!isHidden && (
+      {isDrawn && !isHidden && (
         <span class="cn-toolbar">
           {item.role === "user" && <IconButton icon="edit" label={t("edit")} isOff={isOff} why={why} onClick={onEdit} />}
           {item.role === "assistant" && <IconButton icon="again" label={t("regenerate")} isOff={isOff} why={why} onClick={run("regenerate")} />}
@@ -70,7 +89,11 @@ export function Toolbar({ item, isHidden, onEdit }: { item: Item; isHidden: bool
           <IconButton icon="back" label={t("rollback")} isOff={isOff} why={why} onClick={run("rollback")} />
         </span>
       )}
-      {usage && <span class="cn-usage">{usage}</span>}
+      {usage.length > 0 && (
+        <span class="cn-usage">
+          <Dotted texts={usage} />
+        </span>
+      )}
       <Note of={command} />
     </footer>
   );

@@ -39,8 +39,8 @@ function parse(text: string): Json {
   }
 }
 
-/** A JSON value as a tree; what is nested deep opens on a click. */
-export function Value({ value, depth = 0 }: { value: Json; depth?: number }): VNode {
+/** A JSON value as a tree; what is nested deep opens on a click, unless all of it must be seen. */
+export function Value({ value, depth = 0, isOpen }: { value: Json; depth?: number; isOpen?: boolean | undefined }): VNode {
   if (isAsset(value)) {
     return <AssetText asset={value} draw={(text) => <Value value={value.mediaType === "application/json" ? parse(text) : text} />} /> as VNode;
   }
@@ -50,18 +50,18 @@ export function Value({ value, depth = 0 }: { value: Json; depth?: number }): VN
   if (!isObject(value)) return <code class="cn-literal">{value === undefined ? "" : String(value)}</code>;
   const entries: [string, Json][] = Object.entries(value);
   if (entries.length === 0) return <code class="cn-literal">{Array.isArray(value) ? "[]" : "{}"}</code>;
-  const rows = <Rows entries={entries} depth={depth} isList={Array.isArray(value)} />;
+  const rows = <Rows entries={entries} depth={depth} isList={Array.isArray(value)} isOpen={isOpen} />;
   if (depth < 1) return rows;
-  return <Fold label={Array.isArray(value) ? `[${entries.length}]` : `{${entries.length}}`} isOpen={depth < 2 && entries.length < 6}>{rows}</Fold>;
+  return <Fold label={Array.isArray(value) ? `[${entries.length}]` : `{${entries.length}}`} isOpen={isOpen || (depth < 2 && entries.length < 6)}>{rows}</Fold>;
 }
 
-const Rows = ({ entries, depth, isList }: { entries: [string, Json][]; depth: number; isList: boolean }): VNode => (
+const Rows = ({ entries, depth, isList, isOpen }: { entries: [string, Json][]; depth: number; isList: boolean; isOpen: boolean | undefined }): VNode => (
   <dl class="cn-rows">
     {entries.map(([key, value]) => (
       <div key={key} data-long={typeof value === "string" && value.includes("\n") ? "" : undefined}>
         <dt class={isList ? "cn-index" : undefined}>{visible(key)}</dt>
         <dd>
-          {isCode(key, value) ? <Code text={value} lang="python" isDone /> : <Value value={value} depth={depth + 1} />}
+          {isCode(key, value) ? <Code text={value} lang="python" isDone /> : <Value value={value} depth={depth + 1} isOpen={isOpen} />}
         </dd>
       </div>
     ))}

@@ -1,4 +1,6 @@
 import type { Json } from "../protocol";
+import { visible } from "../sanitize";
+
 type JsonObject = Record<string, Json>;
 
 export interface Form {
@@ -24,6 +26,20 @@ interface Field {
   read(): { ok: true; value: Json | undefined } | { ok: false };
   fail(message: string): void;
 }
+
+// What only these fields need comes with them.
+const style = document.createElement("style");
+style.textContent = `
+.chatnb-view .cn-fields { display: grid; gap: 10px; min-width: 0; }
+.chatnb-view .cn-fields fieldset { margin: 0; padding: 0; padding-inline-start: 12px; border: 0; border-inline-start: 2px solid var(--chatnb-line); min-width: 0; }
+.chatnb-view .cn-field > :is(label, legend) { font-size: 12px; font-weight: 500; padding: 0; }
+.chatnb-view .cn-field-note { font-size: 12px; line-height: 1.4; color: var(--chatnb-muted); }
+.chatnb-view .cn-field > :is(input:not([type="checkbox"]), select) { width: min(100%, 380px); }
+.chatnb-view .cn-tick { grid-template-columns: auto 1fr; column-gap: 8px; align-items: center; min-height: 24px; }
+.chatnb-view .cn-tick > [type="checkbox"] { order: -1; width: 16px; height: 16px; min-height: 0; accent-color: var(--chatnb-accent); }
+.chatnb-view .cn-tick > p { grid-column: 1 / -1; }
+`;
+document.head.append(style);
 
 let count = 0;
 
@@ -62,18 +78,19 @@ function wrap(key: string, schema: JsonObject, isRequired: boolean, control: HTM
   const element = make(isGroup ? "fieldset" : "div", "cn-field");
   const label = make(isGroup ? "legend" : "label", "", String(schema.title ?? key) + (isRequired ? "" : ""));
   // The name by which arguments are known is the property's; a title of a schema is often only its echo.
-  label.textContent = key;
+  label.textContent = visible(key);
   if (!isGroup) {
     (label as HTMLLabelElement).htmlFor = id;
     control.id = id;
   }
-  const note = make("p", "cn-field-note", typeof schema.description === "string" ? schema.description : "");
+  const note = make("p", "cn-field-note", typeof schema.description === "string" ? visible(schema.description) : "");
   note.id = id + "-note";
   const error = make("p", "cn-field-error");
   error.id = id + "-error";
   error.hidden = true;
   control.setAttribute("aria-describedby", `${note.id} ${error.id}`);
   if (isRequired && !isGroup) control.setAttribute("aria-required", "true");
+  if (control instanceof HTMLInputElement && control.type === "checkbox") element.classList.add("cn-tick");
   element.append(label, control);
   if (note.textContent) element.append(note);
   element.append(error);
@@ -113,7 +130,7 @@ function buildField(key: string, raw: JsonObject, root: JsonObject, value: Json,
   if (options) {
     const select = make("select");
     if (!isRequired || schema.nullable || start === undefined) select.append(new Option(texts.choose, ""));
-    options.forEach((option, at) => select.append(new Option(String(option), String(at), false, option === start)));
+    options.forEach((option, at) => select.append(new Option(visible(String(option)), String(at), false, option === start)));
     return finish(select, () => (select.value === "" ? empty() : { value: options[Number(select.value)] }));
   }
   if (schema.type === "boolean") {
@@ -158,7 +175,7 @@ function buildField(key: string, raw: JsonObject, root: JsonObject, value: Json,
     const select = make("select");
     select.multiple = true;
     select.size = Math.min(6, choices.length);
-    choices.forEach((option, at) => select.append(new Option(String(option), String(at), false, Array.isArray(start) && start.includes(option))));
+    choices.forEach((option, at) => select.append(new Option(visible(String(option)), String(at), false, Array.isArray(start) && start.includes(option))));
     return finish(select, () => {
       const chosen = [...select.selectedOptions].map((option) => choices[Number(option.value)]);
       if (chosen.length === 0 && start === undefined) return isRequired && schema.minItems ? texts.required : { value: isRequired ? [] : undefined };

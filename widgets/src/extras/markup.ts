@@ -1,5 +1,6 @@
 import DOMPurify from "dompurify";
 import type { Config } from "dompurify";
+import { visible } from "../sanitize";
 
 // The one allow-list of spec/widget.md, section 7. What is not named here is gone.
 const HTML =
@@ -38,6 +39,7 @@ const purify = DOMPurify(window);
 
 purify.addHook("uponSanitizeAttribute", (_node, data) => {
   const value = data.attrValue.trim();
+  data.attrValue = visible(data.attrValue);
   switch (data.attrName) {
     case "href":
     case "xlink:href":
@@ -50,9 +52,13 @@ purify.addHook("uponSanitizeAttribute", (_node, data) => {
       data.attrValue = plainStyle(value);
       data.keepAttr = data.attrValue !== "";
       break;
+    case "title":
+    case "alt":
+      break;
     default:
-      // Paint servers and clips may be named only inside the drawing itself; ids are gone, so they are gone too.
-      if (/url\s*\(|expression|javascript:/i.test(value)) data.keepAttr = false;
+      // Paint servers and clips may be named only inside the drawing itself; ids are gone, so they are gone too. With a
+      // backslash the style sheets' own escapes could spell one.
+      if (/url\s*\(|expression|javascript:|\\/i.test(value)) data.keepAttr = false;
   }
 });
 
@@ -79,4 +85,13 @@ function plainStyle(style: string): string {
 }
 
 /** Clean nodes of html, svg or MathML; nothing in them can run, load, submit or pass for a control. */
-export const clean = (markup: string): Node => purify.sanitize(markup, config);
+export function clean(markup: string): Node {
+  const nodes = purify.sanitize(markup, config);
+  const walker = document.createTreeWalker(nodes, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const node = walker.currentNode as Text;
+    const text = visible(node.data);
+    if (text !== node.data) node.data = text;
+  }
+  return nodes;
+}

@@ -6,6 +6,7 @@ import type { Token, Tokens } from "marked";
 import { Code } from "../components/Code";
 import { Picture } from "../components/Picture";
 import { Formula } from "../components/Formula";
+import { Icon } from "../components/Icon";
 import { visible } from "../sanitize";
 import { t } from "../strings";
 import type { ExtraModules } from "../extras";
@@ -83,7 +84,9 @@ function listItem(item: Tokens.ListItem): VNode {
   if (!item.task) return <li dir="auto">{body}</li>;
   return (
     <li dir="auto" class="cn-task">
-      <span class="cn-check" role="img" aria-label={t(item.checked ? "taskDone" : "taskOpen")} data-checked={item.checked ? "" : undefined} />
+      <span class="cn-check" role="img" aria-label={t(item.checked ? "taskDone" : "taskOpen")} data-checked={item.checked ? "" : undefined}>
+        {item.checked && <Icon name="check" />}
+      </span>
       <div>{body}</div>
     </li>
   );
