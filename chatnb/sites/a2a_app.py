@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -18,14 +17,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from .. import __version__
-from ..actions import Action, Catalog
-from ..actions.exposure import is_exposed
+from ..actions import Action
 from ..errors import ForbiddenError, InputError
 from ..turns.decisions import Decision
 from .a2a_handler import IDENTITY_KEY, ORIGIN, ChatTasks
+from .a2a_replay import LEASE_SECONDS, shown_agent
 from .a2a_tasks import chat_id_of, context_of, read_task
 from .http_actions import read_object
 from .http_app import Border, Endpoint, panel_routes
+from .http_chat import problem_of_outcome
 from .http_errors import CompactJson, HttpProblem
 from .http_page import PageRoutes
 from .http_site import HttpOptions, HttpSite
@@ -34,18 +34,9 @@ from .place import SitePlace
 if TYPE_CHECKING:
     from ..agent import Agent
     from ..chat import Chat
+    from ..turns import Submission
 
-ASK_SECONDS = 15 * 60
-"""How long a task waits for a decision."""
 MAX_DECISION_BYTES = 64 * 1024
-
-
-def shown_agent(agent: Agent) -> Agent:
-    """Return the agent as A2A shows it: with the exposed actions alone, and asks that expire."""
-    shown = copy.copy(agent)
-    shown.catalog = Catalog.of([action for action in agent.actions if is_exposed(action, "a2a")])
-    shown._approval_ttl = min(agent._approval_ttl or ASK_SECONDS, ASK_SECONDS)
-    return shown
 
 
 class CallContexts(DefaultServerCallContextBuilder):
@@ -62,6 +53,7 @@ def make_app(agent: Agent, options: HttpOptions, *, url: str, description: str |
     """Return the application."""
     shown = shown_agent(agent)
     site = HttpSite(shown, options)
+    site.lease_seconds = LEASE_SECONDS
     dispatcher = JsonRpcDispatcher(ChatTasks(site), context_builder=CallContexts(), enable_v0_3_compat=True)
     decisions, page = Decisions(site), PageRoutes(site)
 
@@ -142,7 +134,9 @@ class Decisions:
             decided_by=person.id,
         )
         chat = await self._find(task_id, person)
-        await self._site.on_runtime(lambda: _decide(chat, task_id, decision))
+        submission = await self._site.on_runtime(lambda: _decide(chat, task_id, decision))
+        if submission.done and (outcome := await submission).status in ("error", "skipped"):
+            raise problem_of_outcome(outcome)  # somebody else was first, or has the chat now
         return CompactJson({"status": "applied"})
 
     async def _find(self, task_id: str, person: Any) -> Chat:
@@ -156,9 +150,9 @@ class Decisions:
         return chat
 
 
-def _decide(chat: Chat, task_id: str, decision: Decision) -> None:
+def _decide(chat: Chat, task_id: str, decision: Decision) -> Submission:
     if read_task(chat, task_id) is None:
         raise HttpProblem(404, "not_found", "There is no such task.")
     if not any(p.id == decision.id for p in chat._engine.pending()):
         raise HttpProblem(409, "not_pending", "Nothing waits for this decision.")
-    chat._decide(decision, origin=ORIGIN)
+    return chat._decide(decision, origin=ORIGIN)

@@ -1,7 +1,7 @@
 """What an A2A task is: one message of a caller in a chat, and the turns that answer it.
 
 Nothing of a task is kept beside the chat. Its state is read from the chat's turns, so a restart loses nothing, and two
-processes never disagree: the chat's lease is the task's.
+processes never disagree: the chat's lease is the task's (`a2a_replay.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ..actions.redaction import mask_secrets
 from ..messages import TextPart, UIMessage
 from ..store.records import TurnRow
 from ..turns.records import Pending
+from .a2a_replay import LOST, find_lost_calls
 
 if TYPE_CHECKING:
     from ..chat import Chat
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 PREFIX = "a2a-"
 ARTIFACT = "answer"
 WAITS = "A person has to approve this call. The owner of the task decides on the page of this server."
+FAILED = "The agent could not finish this task."
 
 _STATES = {
     "completed": TaskState.TASK_STATE_COMPLETED,
@@ -82,6 +84,9 @@ def read_task(chat: Chat, task_id: str) -> Task | None:
     asks = [p for p in engine.pending() if p.kind == "approval" and p.message_id == answer_id]
     goes_on = any(i.kind == "continuation" for i in engine.queue) or engine.queue.running is not None
     state = _state_of(turns or rows, asks, goes_on=goes_on)
+    parts = answer.parts if answer is not None else ()
+    if state == TaskState.TASK_STATE_CANCELED and find_lost_calls(parts, chat, [row.id for row in turns]):
+        return _task(task_id, TaskState.TASK_STATE_FAILED, answer, why=LOST)
     return _task(task_id, state, answer, asks)
 
 
@@ -99,23 +104,29 @@ def _brings(payload: JsonValue, task_id: str) -> bool:
     return isinstance(message, dict) and message.get("id") == task_id
 
 
-def _task(task_id: str, state: TaskState, answer: UIMessage | None = None, asks: Sequence[Pending] = ()) -> Task:
+def _task(
+    task_id: str,
+    state: TaskState,
+    answer: UIMessage | None = None,
+    asks: Sequence[Pending] = (),
+    why: str = FAILED,
+) -> Task:
     context_id = context_of(task_id)
-    task = Task(id=task_id, context_id=context_id, status=status_of(task_id, state, asks))
+    task = Task(id=task_id, context_id=context_id, status=status_of(task_id, state, asks, why))
     text = answer_text(answer)
     if text:
         task.artifacts.append(Artifact(artifact_id=ARTIFACT, name="answer", parts=[new_text_part(text)]))
     return task
 
 
-def status_of(task_id: str, state: TaskState, asks: Sequence[Pending] = ()) -> TaskStatus:
+def status_of(task_id: str, state: TaskState, asks: Sequence[Pending] = (), why: str = FAILED) -> TaskStatus:
     """Return a task's status; while it waits with what is asked, once it failed with a fixed text."""
     status = TaskStatus(state=state)
     status.timestamp.GetCurrentTime()
     if state == TaskState.TASK_STATE_INPUT_REQUIRED:
         status.message.CopyFrom(_said(task_id, [new_text_part(WAITS), new_data_part(_asked(task_id, asks))]))
     elif state == TaskState.TASK_STATE_FAILED:
-        status.message.CopyFrom(_said(task_id, [new_text_part("The agent could not finish this task.")]))
+        status.message.CopyFrom(_said(task_id, [new_text_part(why)]))
     return status
 
 

@@ -11,12 +11,12 @@ from starlette.responses import Response
 
 from .._json import JsonValue
 from ..actions import Identity
-from ..errors import ChatInUseError, InputError, MessageError
+from ..errors import ChatInUseError, InputError, LeaseLostError, MessageError
 from ..messages import check_emittable
 from ..turns import Outcome, Submission
 from ..turns.wire import WireChunk
 from .http_actions import read_json, read_object
-from .http_errors import CompactJson, HttpProblem
+from .http_errors import CompactJson, HttpProblem, problem_of
 from .http_intake import ORIGIN, ChatRequest, Intake, Taken, running_submission
 from .http_stream import Answer, EventStream, encoded
 
@@ -258,6 +258,8 @@ def problem_of_outcome(outcome: Outcome) -> HttpProblem:
         return HttpProblem(409, "not_executed", "The chat did not take this: it was decided already, or was busy.")
     if error is None:
         return HttpProblem(500, "internal_error", "The chat could not take this.")
+    if isinstance(error.cause, LeaseLostError):
+        return problem_of(error.cause)
     if error.stage in ("store", "closed"):
         return HttpProblem(503, "store_unavailable", "The chat can't be written to now.")
     if isinstance(error.cause, InputError):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..actions import Identity, find_identity
 from ..actions.dispatch import Dispatcher
 from ..agent import check_chat_id
-from ..errors import ForbiddenError
+from ..errors import ChatInUseError, ForbiddenError
 from ..export.redaction import credentials_of, make_redact
 from ..store import open_store
 
@@ -45,6 +45,8 @@ class SitePlace:
         self.runtime.send_calls_to_thread()
         self.store = open_store(agent._store)
         self.redact = self.redactor()
+        self.lease_seconds: float | None = None
+        """After so long without a sign of life the owner of a chat has lost it, and it is taken over."""
         self._owners: dict[str, str | None] = {}
         self._used: dict[str, float] = {}
         self.dispatcher = Dispatcher(
@@ -157,10 +159,20 @@ class SitePlace:
             return None
         if row is not None:
             self.check_owner(row.identity, identity)
-        chat = self.agent._open(chat_id, identity=identity)
+        try:
+            chat = self.agent._open(chat_id, identity=identity)
+        except ChatInUseError as error:
+            if not self._is_lapsed(error):
+                raise
+            chat = self.agent._open(chat_id, identity=identity, take_over=True)
         made = row or self.store.find_chat(chat_id)
         self._owners[chat_id] = made.identity if made is not None else None
         return chat
+
+    def _is_lapsed(self, error: ChatInUseError) -> bool:
+        if self.lease_seconds is None or error.heartbeat_at is None:
+            return False
+        return (self.composition.clock.now() - error.heartbeat_at).total_seconds() > self.lease_seconds
 
     def check_owner(self, owner: str | None, identity: Identity | None) -> None:
         """Check that a chat belongs to who asks for it.
