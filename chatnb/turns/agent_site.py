@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from .._json import canonical
 from .._killpoint import kill_point
 from ..actions.approval import Asleep
 from ..actions.batches import find_held, split_batches
@@ -24,7 +25,7 @@ from ..errors import ActionError, InvalidArgumentsError
 from .agent_site_asks import PLAN_MODE, STOPPED, ask_person, settle_rest
 from .agent_site_call import CallDesk, SiteCall
 from .agent_site_resume import resume_calls
-from .io import Announced, CallsEnd, TurnIO
+from .io import Announced, CallsEnd, RefusedInput, TurnIO
 
 
 class AgentSite:
@@ -66,6 +67,11 @@ class AgentSite:
         """
         step = _Step(self._desk(io), asks_held=self._asks_held)
         return await step.run(calls)
+
+    def count_refused(self, refused: Sequence[RefusedInput]) -> tuple[str, str] | None:
+        """Count the calls of a step that never came here; return a loop breaker's code and text if one is due."""
+        tripped = [self._breakers.note_error(r.name, canonical(r.input), "unknown_action", r.text) for r in refused]
+        return next((found for found in tripped if found is not None), None)
 
     async def resume_calls(self, io: TurnIO) -> CallsEnd:
         """Run what is decided in the message and not run yet, in model order.

@@ -103,6 +103,15 @@ class CallsEnd:
     ran: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedInput:
+    """One call that never came to the agent site: no such action, or no arguments that can be read."""
+
+    name: str
+    input: JsonValue
+    text: str
+
+
 class CallSite(Protocol):
     """The agent site, as the turn uses it. One object a turn, so that it can count for the loop breakers."""
 
@@ -111,6 +120,9 @@ class CallSite(Protocol):
 
         When `io.stop` is set it settles what is unfinished (spec/turns.md, section 7) and returns.
         """
+
+    def count_refused(self, refused: Sequence[RefusedInput]) -> tuple[str, str] | None:
+        """Count the calls of a step that never came here; return a loop breaker's code and text if one is due."""
 
     async def resume_calls(self, io: TurnIO) -> CallsEnd:
         """Run what is decided in `io.message` and not run yet: approved and held calls, in model order.

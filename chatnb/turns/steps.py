@@ -17,7 +17,7 @@ from ..models import ModelRequest, StepEnd, StepItem, resolve_model, stream_step
 from ..models.variables import with_variables
 from .compaction import compact_between_steps
 from .failure import StageError, Stopped
-from .io import Announced, CallsEnd
+from .io import Announced, CallsEnd, RefusedInput
 from .offered import agent_specs
 from .retrieval import keep_settled, replayed, retrieve
 from .turn import EmittedChunk
@@ -116,8 +116,11 @@ class Steps:
             kill_point("step.between")
             called = step.called
             waiting = run.has_waiting_calls()
-            if ended.breaker is not None:
-                code, text = ended.breaker
+            breaker = ended.breaker
+            if breaker is None and step.refused:
+                breaker = run.site.count_refused(step.refused)
+            if breaker is not None:
+                code, text = breaker
                 raise StageError("calls", ActionError(text, code=code), code)
             if ended.awaiting or waiting:
                 run.awaiting = True
@@ -214,6 +217,7 @@ class StepStream:
         self._ended = False
         self.end = StepEnd("other")
         self.announced: list[Announced] = []
+        self.refused: list[RefusedInput] = []
         self.called = False
 
     async def chunks(
@@ -303,7 +307,7 @@ class StepStream:
             self._buffers.setdefault(chunk["toolCallId"], []).append(chunk["inputTextDelta"])
         elif kind == "tool-input-error":
             self._begun.pop(chunk["toolCallId"], None)
-            self.called = True
+            self._refuse(chunk)
         elif kind == "tool-input-available":
             return self._available(chunk)
         return [chunk]
@@ -326,6 +330,7 @@ class StepStream:
                 "input": chunk["input"],
                 "errorText": f"There is no action called {name}. Known actions: {known}.",
             }
+            self._refuse(refusal)
             return [*before, refusal]
         if name not in self._run.client_tool_names:
             self.announced.append(Announced(tool_call_id=call_id, name=name, input=chunk["input"]))
@@ -335,17 +340,23 @@ class StepStream:
         """Return what ends the blocks and inputs that the model left open."""
         ends: list[WireChunk] = [{"type": end, "id": block} for end, block in self._open]
         for call_id, name in self._begun.items():
-            self.called = True
-            ends.append(
-                {
-                    "type": "tool-input-error",
-                    "toolCallId": call_id,
-                    "toolName": name,
-                    "input": "".join(self._buffers.get(call_id, ())),
-                    "errorText": "The call was not said in full, so it was not run.",
-                }
-            )
+            chunk: WireChunk = {
+                "type": "tool-input-error",
+                "toolCallId": call_id,
+                "toolName": name,
+                "input": "".join(self._buffers.get(call_id, ())),
+                "errorText": "The call was not said in full, so it was not run.",
+            }
+            self._refuse(chunk)
+            ends.append(chunk)
         return ends
+
+    def _refuse(self, chunk: WireChunk) -> None:
+        """Take note of a call that does not come to the agent site: the next step follows, and it may be a loop."""
+        self.called = True
+        if not chunk.get("providerExecuted"):
+            refused = RefusedInput(name=chunk["toolName"], input=chunk["input"], text=chunk["errorText"])
+            self.refused.append(refused)
 
 
 @contextmanager

@@ -251,6 +251,26 @@ class TestBreakers:
             (lambda n: {"n": n}, 6, "repeated_tool_error_across_arguments"),
         ],
     )
+    async def test_calls_that_can_not_be_read(self, arguments: Any, limit: int, code: str) -> None:
+        """8.4: calls of an action that is not there, or without whole arguments, are a loop like any other."""
+        for name, said in (("gone", arguments), ("f", lambda n: "{" + str(arguments(n)))):
+
+            @action
+            def f(n: int) -> None:
+                """Never run."""
+
+            async with chat_of([f], *[calls((name, said(n))) for n in range(9)]) as mock:
+                outcome = await mock.chat.send("go")
+                assert (outcome.status, outcome.error.code) == ("error", code)
+                assert len(mock.requests) == limit
+
+    @pytest.mark.parametrize(
+        ("arguments", "limit", "code"),
+        [
+            (lambda n: {"n": 1}, 3, "repeated_identical_tool_error"),
+            (lambda n: {"n": n}, 6, "repeated_tool_error_across_arguments"),
+        ],
+    )
     async def test_errors(self, arguments: Any, limit: int, code: str) -> None:
         """8.4: the identical error three times, or the same text six times across arguments."""
 
