@@ -171,6 +171,7 @@ class FakeChat:
         self._chain: tuple[UIMessage, ...] = ()
         self.submissions: list[FakeSubmission] = []
         self.raises: Exception | None = None
+        self.approved: list[str] = []
 
     @property
     def messages(self) -> tuple[UIMessage, ...]:
@@ -211,6 +212,7 @@ class FakeChat:
     def _do_approve(self, submission: FakeSubmission, origin: str, id: str) -> None:
         if not any(item.id == id for item in self._engine.now.pending):
             raise PendingError("not pending")
+        self.approved.append(id)
         left = tuple(item for item in self._engine.now.pending if item.id != id)
         self._engine.update("pending", pending=left)
         submission.settle(Outcome(status="applied"))

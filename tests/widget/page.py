@@ -38,6 +38,7 @@ class Page:
         self.assets: dict[str, dict[int, bytes]] = {}
         self.has_earlier = False
         self.acks: dict[str, dict[str, Any]] = {}
+        self.commanded: dict[str, dict[str, Any]] = {}
         self.run: list[dict[str, Any]] = []
         self.unsupported: dict[str, Any] | None = None
         self._waiting: list[dict[str, Any]] = []
@@ -70,6 +71,7 @@ class Page:
     def command(self, type: str, buffers: list[bytes] | None = None, id: str | None = None, **fields: Any) -> str:
         """Send a command; without an answer it goes again. Those that change history go one at a time."""
         command = {"type": type, "id": id or f"{self.id}-{next(self._numbers)}", **fields}
+        self.commanded[str(command["id"])] = command
         if type in FREE:
             self._go(command, buffers or [])
         else:
