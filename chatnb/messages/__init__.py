@@ -12,7 +12,7 @@ from chatnb.messages.autosend import (
     is_complete_with_approval_responses,
     is_complete_with_tool_calls,
 )
-from chatnb.messages.chunk_schema import check_emittable, validate_chunk
+from chatnb.messages.chunk_schema import check_emittable, is_plain_delta, validate_chunk
 from chatnb.messages.chunks import Chunk
 from chatnb.messages.edits import decide_call, settle_call
 from chatnb.messages.fold_message import Fold
@@ -93,6 +93,7 @@ __all__ = [
     "freeze",
     "is_complete_with_approval_responses",
     "is_complete_with_tool_calls",
+    "is_plain_delta",
     "is_tool_part",
     "parse_partial_json",
     "replace_parts",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from chatnb.errors import MessageValidationError
 from chatnb.messages.part_schema import PARTS, citations
@@ -96,7 +96,7 @@ _VALUE_KEYS: Final = frozenset({"data", "input", "output"})
 _PRINTABLE_TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}\Z")
 
 
-def is_plain_delta(chunk: object) -> bool:
+def is_plain_delta(chunk: object) -> TypeGuard[dict[str, Any]]:
     """Tell whether a chunk is a good text or reasoning delta without extras: nearly all chunks are."""
     if type(chunk) is not dict or len(chunk) != 3:
         return False

@@ -225,7 +225,8 @@ class EngineBase(EngineState):
         if self.status == "submitted" and kind not in ("start", "start-step") and chunk.get("transient") is not True:
             self.set_state(status="streaming")
         turn.note_sent(chunk)
-        self.publish(Update(kind="chunk", message_id=message_id, change=change, chunk=chunk))
+        if self._listeners:
+            self.publish(Update(kind="chunk", message_id=message_id, change=change, chunk=chunk))
         if kind == "tool-approval-request":
             self.pending_changed()
 

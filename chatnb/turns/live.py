@@ -37,6 +37,7 @@ CALL_ENDS = frozenset(
 
 SETTLES = CALL_ENDS | {"abort", "error", "finish", "finish-step"}
 """What is committed at once, never batched (W5)."""
+BLOCK_STARTS = frozenset({"reasoning-start", "text-start"})
 STARTS = frozenset({"reasoning-start", "text-start", "tool-input-available", "tool-input-start"})
 
 
@@ -175,7 +176,8 @@ class LiveMessage:
         if self.is_closed:
             raise ChatBusyError("the turn's stream is closed")
         check_emittable(chunk)
-        self._end_open(chunk)
+        if chunk["type"] in BLOCK_STARTS:
+            self._end_open(chunk)
         if not self.is_started:
             if chunk["type"] == "start":
                 self.is_started = True
@@ -232,10 +234,11 @@ class LiveMessage:
     # --- the log ------------------------------------------------------------------------------------------------
 
     def _log(self, chunk: WireChunk) -> None:
-        self._batch.append(fit_chunk(chunk))
+        delta = chunk.get("delta") or chunk.get("inputTextDelta")
+        is_short = isinstance(delta, str) and len(delta) < FLUSH_BYTES
+        self._batch.append(chunk if is_short else fit_chunk(chunk))
         if self._counts:
             self._progress.note(chunk)
-        delta = chunk.get("delta") or chunk.get("inputTextDelta")
         self._batch_bytes += 64 + len(delta) if isinstance(delta, str) else 256
         kill_point("chunk.buffered")
         kind = chunk["type"]

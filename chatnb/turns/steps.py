@@ -12,7 +12,7 @@ from .._json import JsonValue
 from .._killpoint import kill_point
 from .._ports import Span, Tracer
 from ..errors import ActionError, MessageError, ModelStreamError
-from ..messages import UIMessage, check_emittable, replace_parts, to_model_messages
+from ..messages import UIMessage, check_emittable, is_plain_delta, replace_parts, to_model_messages
 from ..models import ModelRequest, StepEnd, StepItem, resolve_model, stream_step
 from ..models.variables import with_variables
 from .compaction import compact_between_steps
@@ -239,6 +239,9 @@ class StepStream:
                     break
                 self._run.alive()
                 if item is None:
+                    continue
+                if self._join is None and is_plain_delta(item):
+                    yield item  # nearly all chunks are; nothing of the following is about them
                     continue
                 if isinstance(item, StepEnd):
                     self.end, self._ended = item, True

@@ -34,6 +34,8 @@ class ChunkLog:
         """Add one chunk."""
         with self._lock:
             self._chunks.append(chunk)
+            if not self._wake:
+                return
             waiting, self._wake = self._wake, []
         for wake in waiting:
             wake()

@@ -279,6 +279,8 @@ class TurnRun:
 
     def was_sent(self, chunk: WireChunk) -> bool:
         """Tell whether a chunk that `run` passes on, perhaps as a copy, has been sent by the agent site."""
+        if not self._site_sent:
+            return False
         id_ = chunk.get("toolCallId") or chunk.get("id")
         return isinstance(id_, str) and (chunk.get("type"), id_) in self._site_sent
 

@@ -106,10 +106,11 @@ class WidgetDeeds(Reads):
             waiting, self._unwritten = self._unwritten, []
             for entry in waiting:
                 self.finish(*entry)
+        if update.kind == "chunk":
+            self.notices.passing(update)
+            return
         if update.kind == "notice" and update.notice is not None:
             self.notices.show(dict(update.notice))
-        elif update.kind == "chunk":
-            self.notices.passing(update)
         elif update.kind == "settled":
             self.notices.drop("data-retry", "data-compaction")
         if update.kind in ("pending", "settled", "history", "state"):

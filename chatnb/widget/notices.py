@@ -46,6 +46,8 @@ class Notices:
         """Tell of a retry and of a compaction, as transient data parts announce them, while they last."""
         chunk: Any = update.chunk or {}
         kind, data = chunk.get("type"), chunk.get("data")
+        if data is None and not self.shown:
+            return  # nearly all updates are deltas
         if kind == "data-retry" and isinstance(data, Mapping):
             text = f"The model did not answer. Trying again ({data.get('attempt')} of {data.get('of')})."
             self.show({"id": "data-retry", "text": text})

@@ -170,9 +170,9 @@ class Panel:
         self.channel.on_update(update)
         self.deeds.on_update(update, self._latest)
         self.notifier.changed()
-        chunk: Any = update.chunk
-        if chunk is not None and str(chunk.get("type")).startswith("data-") and self._settings.on_data is not None:
-            self.seam.notify(self._settings.on_data, DataPart(chunk))
+        on_data, chunk = self._settings.on_data, update.chunk
+        if on_data is not None and chunk is not None and str(chunk.get("type")).startswith("data-"):
+            self.seam.notify(on_data, DataPart(chunk))
         if update.kind in ("settled", "history") and self.is_settled:
             self._settled()
 
