@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .._json import JsonValue
+from .._json import JsonValue, dumps
 
 FIELD = "_agent_images"
 
@@ -28,25 +28,55 @@ class Images:
     Attributes:
         items: File items for a model message, at most 4.
         notes: One line for each entry, dropped ones too.
+        field: The entries as they were given, as JSON; None where the result had no such field.
     """
 
     items: tuple[JsonValue, ...] = ()
     notes: tuple[str, ...] = ()
+    field: JsonValue = None
 
 
 def take_images(value: object) -> tuple[object, Images]:
     """Take the images out of a result; a result without any is returned as the very object."""
     entries: list[Any] = []
     rest = value
+    field: JsonValue = None
     if type(value) is dict and FIELD in value:
         given = value[FIELD]
         rest = {key: item for key, item in value.items() if key != FIELD}
         entries = list(given) if isinstance(given, list) else []
+        field = [shown for entry in entries if (shown := _shown(entry)) is not None]
     entries.extend(_drawn(value))
     collected = _Collected()
     for entry in entries:
         collected.add(entry)
-    return rest, Images(tuple(collected.items), tuple(collected.notes))
+    return rest, Images(tuple(collected.items), tuple(collected.notes), field)
+
+
+def _shown(entry: Any) -> JsonValue:
+    """Return an entry as JSON, unchanged but for its bytes; None when it is none."""
+    if _is_drawn(entry):
+        try:
+            return entry_of(_read_drawn(entry)[1])
+        except _BadImageError:
+            return None
+    if isinstance(entry, Mapping):
+        entry = {
+            key: base64.b64encode(bytes(item)).decode() if isinstance(item, bytes | bytearray | memoryview) else item
+            for key, item in entry.items()
+        }
+    try:
+        dumps(entry)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return entry
+
+
+def entry_of(item: JsonValue) -> JsonValue:
+    """Return a file item for a model as an entry of the field."""
+    url = item["data"]["url"]
+    where = {"data": url.partition(",")[2]} if url.startswith("data:") else {"url": url}
+    return {**where, "media_type": item["mediaType"]}
 
 
 def replace_drawn(value: object) -> object:

@@ -288,6 +288,7 @@ class Runner:
             effect=scope.effect,
             object=name,
             images=digest.images.items if digest is not None and ended.failure is None else (),
+            image_field=digest.images.field if digest is not None and ended.failure is None else None,
             image_notes=digest.images.notes if digest is not None and ended.failure is None else (),
             ends_turn=ended.stops_turn or (ended.failure is None and action.ends_turn),
             outputs=outputs,

@@ -25,6 +25,7 @@ class Settled:
         effect: Whether a write entered its handler.
         object: The result's name in `chat.objects`.
         images: Content items for a model that takes images.
+        image_field: The field `_agent_images` of the result as JSON; None where there was none.
         image_notes: One line for each image of the result, dropped ones too.
         replayed: The outcome was recorded by an earlier attempt; nothing ran.
         ends_turn: No further step follows: a successful `ends_turn` call, or a `StopTurn`.
@@ -42,6 +43,7 @@ class Settled:
     effect: Effect = "none"
     object: str | None = None
     images: tuple[JsonValue, ...] = ()
+    image_field: JsonValue = None
     image_notes: tuple[str, ...] = ()
     replayed: bool = False
     ends_turn: bool = False

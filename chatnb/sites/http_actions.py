@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from .._json import JsonValue
 from ..actions import Action, Identity
+from ..actions.images import FIELD, entry_of, replace_drawn
 from ..actions.settled import Settled
 from .http_errors import CompactJson, HttpProblem, answer_error
 
@@ -64,12 +65,7 @@ class ActionRoute:
     def _answer(self, request: Request, identity: Identity | None, settled: Settled, proof: bool) -> Response:
         problem = settled.failure
         if problem is None:
-            try:
-                result = to_jsonable_python(settled.value, inf_nan_mode="null", serialize_unknown=False)
-                return CompactJson({"result": with_images(result, settled), "callHash": settled.hash})
-            except (PydanticSerializationError, ValueError, TypeError, RecursionError):
-                # A result that is no JSON (a frame, a figure): what a model would get of it.
-                return CompactJson({"result": settled.output, "callHash": settled.hash})
+            return CompactJson({"result": result_of(settled), "callHash": settled.hash})
         code, status, text = problem.code, problem.status_code, self._site.say_failure(settled)
         is_person = identity is None or identity.kind == "user"
         if code in UNPROVEN and not proof and is_person and self._site.proof.is_claimed(request):
@@ -85,16 +81,27 @@ class ActionRoute:
         )
 
 
-def with_images(result: JsonValue, settled: Settled) -> JsonValue:
-    """Return a result with the images for models that it came with; over HTTP they stay in the JSON."""
-    if not settled.images or not isinstance(result, dict):
+def result_of(settled: Settled) -> JsonValue:
+    """Return a result as JSON, with the images for models that it came with: over HTTP they stay in it.
+
+    Pictures and figures become entries of the same field. Of another result that is no JSON (a frame) it is what a
+    model would get.
+    """
+    value = replace_drawn(settled.value)
+    is_drawn = value is not settled.value
+    try:
+        result = to_jsonable_python(value, inf_nan_mode="null", serialize_unknown=False)
+    except (PydanticSerializationError, ValueError, TypeError, RecursionError):
+        result = settled.output
+    images = settled.image_field
+    if is_drawn:
+        given = images or []
+        known = {entry.get("data") for entry in given if isinstance(entry, dict)}
+        drawn = [entry for item in settled.images if (entry := entry_of(item)).get("data") not in known]
+        images = [*given, *(entry for entry in drawn if "data" in entry)]
+    if images is None:
         return result
-    images: list[JsonValue] = []
-    for item in settled.images:
-        url = item["data"]["url"]
-        where = {"data": url.partition(",")[2]} if url.startswith("data:") else {"url": url}
-        images.append({**where, "mediaType": item["mediaType"]})
-    return {**result, "_agent_images": images}
+    return {**result, FIELD: images} if isinstance(result, dict) else {"result": result, FIELD: images}
 
 
 def read_query(action: Action, request: Request) -> dict[str, JsonValue]:

@@ -24,8 +24,9 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
 from pydantic import WithJsonSchema
 
-from .._json import JsonValue, dumps
+from .._json import JsonValue
 from ..actions import Action
+from ..actions.images import FIELD
 from ..errors import ActionError, ConfigError
 
 T = TypeVar("T")
@@ -259,7 +260,7 @@ def _result(result: types.CallToolResult) -> JsonValue:
         value = "\n".join(texts)
     if not images:
         return value
-    return {"result": value if isinstance(value, str) else dumps(value), "_agent_images": images}
+    return {**value, FIELD: images} if isinstance(value, dict) else {"result": value, FIELD: images}
 
 
 def _clean(text: str, most: int) -> str:

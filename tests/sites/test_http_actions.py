@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import logging
 import time
 from collections.abc import Iterator
@@ -23,6 +24,9 @@ ran: list[Any] = []
 def look(limit: int = 1, live: bool = False, word: str = "", tags: list[str] | None = None) -> dict[str, Any]:
     """Look."""
     return {"limit": limit, "live": live, "word": word, "tags": tags}
+
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
 @action
@@ -92,10 +96,24 @@ def who(ctx: ActionContext) -> list[Any]:
 @action
 def picture() -> dict[str, Any]:
     """A picture."""
-    return {"n": 1, "_agent_images": [{"data": "iVBORw0KGgo=", "media_type": "image/png"}]}
+    given = [
+        {"data": PIXEL, "media_type": "image/png", "label": "dot"},
+        {"url": "https://x.example/a.png"},
+        {"data": base64.b64decode(PIXEL), "mediaType": "image/png"},
+        7,
+    ]
+    return {"n": 1, "_agent_images": given}
 
 
-ACTIONS = [picture, look, sales, refund, wipe, find, leak, guarded, broken_gate, put_thing, hidden, who]
+@action
+def drawn() -> Any:
+    """A figure in a dict."""
+    from matplotlib.figure import Figure
+
+    return {"n": 1, "plot": Figure(figsize=(1, 1))}
+
+
+ACTIONS = [picture, drawn, look, sales, refund, wipe, find, leak, guarded, broken_gate, put_thing, hidden, who]
 
 
 @pytest.fixture
@@ -158,9 +176,13 @@ class TestRoutes:
         assert answer.json()["result"] == ["http", "ann", "m"]
 
     def test_images(self, client: httpx.Client) -> None:
-        """11, `_agent_images`: over HTTP they stay in the JSON."""
-        images = [{"data": "iVBORw0KGgo=", "mediaType": "image/png"}]
-        assert client.post("/actions/picture", json={}).json()["result"] == {"n": 1, "_agent_images": images}
+        """11, `_agent_images`: over HTTP they stay in the JSON, as they were given; drawn ones become entries, once."""
+        images = [{"data": PIXEL, "media_type": "image/png", "label": "dot"}, {"url": "https://x.example/a.png"}]
+        result = client.post("/actions/picture", json={}).json()["result"]
+        assert result == {"n": 1, "_agent_images": [*images, {"data": PIXEL, "mediaType": "image/png"}, 7]}
+        drawn = client.post("/actions/drawn", json={}).json()["result"]
+        assert (drawn["n"], drawn["plot"], len(drawn["_agent_images"])) == (1, "[image]", 1)
+        assert drawn["_agent_images"][0]["media_type"] == "image/png"
 
 
 class TestBodies:
