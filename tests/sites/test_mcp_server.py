@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-import threading
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -231,56 +230,6 @@ class TestCalls:
         assert "output_contract_violation" in text_of(result)
         assert "secret" not in text_of(result)
         assert "a@b" not in text_of(result)
-
-
-class TestCancel:
-    """A client that cancels its request stops the call (10: `cancelled`)."""
-
-    @pytest.mark.parametrize("mode", MODES)
-    async def test_a_running_handler(self, mode: Any) -> None:
-        """The handler is cancelled, and the ledger says so; the connection goes on."""
-        entered, over = threading.Event(), threading.Event()
-
-        @action
-        async def endless() -> str:
-            """Never ends by itself."""
-            entered.set()
-            try:
-                await asyncio.Event().wait()
-            finally:
-                over.set()
-            return "never"
-
-        agent = Agent(ScriptedModel([]), actions=[endless, sales])
-        async with Client(server(agent), mode=mode) as client:
-            call = asyncio.ensure_future(client.call_tool("endless", {}))
-            assert await asyncio.to_thread(entered.wait, 10)
-            call.cancel()
-            assert await asyncio.to_thread(over.wait, 10)
-            assert not (await client.call_tool("sales", {"region": "EU"})).is_error
-            await asyncio.gather(call, return_exceptions=True)
-
-    @pytest.mark.parametrize("mode", MODES)
-    async def test_an_open_ask(self, mode: Any) -> None:
-        """What is asked when the client cancels is refused; nothing runs, and nobody waits on."""
-        asked, refused = asyncio.Event(), asyncio.Event()
-
-        async def never(_context: Any, _params: Any) -> types.ElicitResult:
-            asked.set()
-            try:
-                await asyncio.Event().wait()
-            finally:
-                refused.set()
-            raise AssertionError
-
-        async with Client(made(), mode=mode, elicitation_callback=never) as client:
-            call = asyncio.ensure_future(client.call_tool("refund", BIG))
-            await asked.wait()
-            call.cancel()
-            await asyncio.wait_for(refused.wait(), 10)
-            assert not (await client.call_tool("sales", {"region": "EU"})).is_error
-            await asyncio.gather(call, return_exceptions=True)
-        assert ran == []
 
 
 class TestApproval:
