@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .actions import Change
-from .errors import StoreError
+from .errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
     from ._composition import Composition
@@ -35,6 +35,8 @@ class Observer:
     """
 
     def __init__(self, function: Callable[[Change], Any], observers: list[Observer]) -> None:
+        if not callable(function):
+            raise ConfigError("on_change takes a function of a Change")
         functools.update_wrapper(self, function)
         self._function = function
         self._observers = observers

@@ -179,9 +179,13 @@ def compare(
     Raises:
         ConfigError: No model, or a repeat below 1.
     """
-    if isinstance(models, str) or not models:
+    if not isinstance(models, Sequence) or isinstance(models, str) or not models:
         raise ConfigError("compare(models=[...]) takes a list of at least one model")
-    if not isinstance(repeat, int) or repeat < 1:
+    if agent is not None and not isinstance(agent, Agent):
+        raise ConfigError("compare(agent=...) takes an Agent")
+    if chat is not None and not isinstance(chat, Chat):
+        raise ConfigError("compare(chat=...) takes a Chat")
+    if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
         raise ConfigError("repeat is a whole number, at least 1")
     base = agent or (chat.agent if chat is not None else Agent("offline", name="compare"))
     composition = base.composition()

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from chatnb import Agent, Chat, ChatWidget, ClientTool, Compaction, ScriptedModel, Steering
+from chatnb import Agent, Chat, ChatWidget, ClientTool, Compaction, ScriptedModel, Steering, compare
 from chatnb.errors import ActionDefinitionError, ConfigError, InputError, StoreUnavailableError
+from chatnb.models import AnthropicModel, OfflineModel, RecordedModel, Reply
 
 
 @pytest.fixture
@@ -73,6 +74,57 @@ class TestAgentOptions:
     def test_an_action_is_a_function(self, action: Any) -> None:
         with pytest.raises(ActionDefinitionError, match="function"):
             Agent("offline", actions=[action])
+
+
+class TestModels:
+    """Options of models that can't work raise when the model is made, and name the option."""
+
+    @pytest.mark.parametrize(
+        ("make", "named"),
+        [
+            (lambda: ScriptedModel(5), "list of steps"),
+            (lambda: ScriptedModel(["a"], continuation="wat"), "continuation"),
+            (lambda: ScriptedModel(["a"], name=5), "name"),
+            (lambda: ScriptedModel(["a"], loop="yes"), "loop"),
+            (lambda: ScriptedModel(["a"], accepts_images=1), "accepts_images"),
+            (lambda: Reply(5), "text"),
+            (lambda: Reply("a", reasoning=b"x"), "reasoning"),
+            (lambda: Reply(calls=5), "calls"),
+            (lambda: Reply(calls=[(1, {})]), "calls"),
+            (lambda: Reply("a", delay="slow"), "delay"),
+            (lambda: Reply("a", delay=float("nan")), "delay"),
+            (lambda: Reply("a", chunk_size=1.5), "chunk_size"),
+            (lambda: Reply("a", fail="x"), "fail"),
+            (lambda: Reply("a", fail_after=-1), "fail_after"),
+            (lambda: Reply("a", hang=1), "hang"),
+            (lambda: Reply("a", usage={"input_tokens": 1}), "usage"),
+            (lambda: Reply("a", finish_reason=5), "finish_reason"),
+            (lambda: AnthropicModel(5), "name"),
+            (lambda: AnthropicModel(""), "name"),
+            (lambda: AnthropicModel("claude", cache="yes"), "cache"),
+            (lambda: AnthropicModel("claude", api_key=5), "api_key"),
+            (lambda: AnthropicModel("claude", base_url=5), "base_url"),
+            (lambda: AnthropicModel("claude", timeout="long"), "timeout"),
+            (lambda: AnthropicModel("claude", timeout=0), "timeout"),
+            (lambda: AnthropicModel("claude", max_retries=True), "max_retries"),
+            (lambda: AnthropicModel("claude", prices=5), "prices"),
+            (lambda: OfflineModel(rhythm="yes"), "rhythm"),
+            (lambda: RecordedModel(5), "path"),
+            (lambda: RecordedModel("x.jsonl", speed="fast"), "speed"),
+            (lambda: compare("hi", 5), "models"),
+            (lambda: compare("hi", ["offline"], chat=5), "chat"),
+            (lambda: compare("hi", ["offline"], agent=5), "agent"),
+            (lambda: compare("hi", ["offline"], repeat=True), "repeat"),
+            (lambda: Agent("offline").on_change(5), "on_change"),
+        ],
+    )
+    def test_is_named(self, make: Callable[[], Any], named: str) -> None:
+        with pytest.raises(ConfigError, match=named):
+            make()
+
+    def test_an_observer_is_a_function(self, chat: Chat) -> None:
+        with pytest.raises(ConfigError, match="on_change"):
+            chat.on_change(5)
 
 
 class TestInputs:
@@ -151,6 +203,14 @@ class TestWidget:
             with pytest.raises(InputError, match="list of messages"):
                 widget.set_messages(given)
         assert widget.send_message("hi").result(10).text == "fine"
+        widget.close()
+
+    def test_a_body_is_a_dict(self, chat: Chat) -> None:
+        widget = ChatWidget(chat, body={"a": 1})
+        for use in (lambda: widget.send_message("hi", body=5), lambda: widget.regenerate(body="x")):
+            with pytest.raises(InputError, match="body is a dict"):
+                use()
+        assert widget.send_message("hi", body={"b": 2}).result(10).text == "fine"
         widget.close()
 
     def test_client_tools_are_a_list(self, chat: Chat) -> None:

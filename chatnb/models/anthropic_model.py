@@ -23,6 +23,7 @@ from chatnb.models.anthropic_errors import (
 from chatnb.models.anthropic_events import BAD_EVENT, EventReader
 from chatnb.models.anthropic_request import AnthropicRequest, Thinking, anthropic_request, check_thinking
 from chatnb.models.network import check_connection
+from chatnb.models.options import check_count, check_flag, check_seconds, check_text
 from chatnb.models.port import Chunk, Continuation, ModelRequest, StepEnd, StepItem
 from chatnb.models.prices import Price, read_prices, with_cost
 
@@ -97,12 +98,14 @@ class AnthropicModel:
         timeout: float = 600,
         prices: Mapping[str, Any] | Sequence[Price] | None = None,
     ) -> None:
-        if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 1:
-            raise ConfigError("max_tokens is a whole number of tokens, at least 1.")
-        if not isinstance(max_retries, int) or max_retries < 0:
-            raise ConfigError("max_retries is a whole number, not below 0.")
-        if timeout is None or timeout <= 0:
-            raise ConfigError("timeout is a number of seconds above 0.")
+        check_text("AnthropicModel(name)", name)
+        check_count("max_tokens", max_tokens, least=1, what="tokens")
+        check_count("max_retries", max_retries, least=0)
+        check_seconds("timeout", timeout, above_zero=True)
+        check_flag("cache", cache)
+        if api_key is not None and not isinstance(api_key, str):
+            raise ConfigError("api_key is a text, or None for that of ANTHROPIC_API_KEY.")
+        check_text("base_url", base_url, or_none=True)
         self.name = name
         self.max_tokens = max_tokens
         self.thinking = check_thinking(thinking, max_tokens)

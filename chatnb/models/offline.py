@@ -12,6 +12,7 @@ from typing import Any
 
 from chatnb.models.anthropic_blocks import compact_json, content_items
 from chatnb.models.offline_plan import Plan, make_plan
+from chatnb.models.options import check_flag
 from chatnb.models.port import Continuation, ModelMessage, ModelRequest, StepEnd, StepItem
 from chatnb.models.usage import Usage
 
@@ -35,6 +36,7 @@ class OfflineModel:
     accepts_images = False
 
     def __init__(self, rhythm: bool = True, seed: int = 0) -> None:
+        check_flag("OfflineModel(rhythm=...)", rhythm)
         self.rhythm = rhythm
         self.seed = seed
 

@@ -77,6 +77,8 @@ def read_prices(prices: Mapping[str, Any] | Sequence[Price] | None) -> tuple[Pri
         return ()
     if isinstance(prices, Mapping):
         return tuple(_read_price(str(prefix), value) for prefix, value in prices.items())
+    if not isinstance(prices, Sequence):
+        return (_read_price("", prices),)
     return tuple(_read_price("", value) for value in prices)
 
 

@@ -44,7 +44,9 @@ class RecordedModel:
             raise ConfigError(f'RecordedModel has no mode {mode!r}; use "auto", "record" or "replay".')
         if mode == "record" and model is None:
             raise ConfigError('RecordedModel(path, model, mode="record") needs the model to record.')
-        if speed is not None and speed <= 0:
+        if not isinstance(path, str | Path):
+            raise ConfigError("RecordedModel(path) takes the path of a file.")
+        if speed is not None and (isinstance(speed, bool) or not isinstance(speed, int | float) or not speed > 0):
             raise ConfigError("speed is a number above 0, or None for no waiting.")
         self.path = Path(path)
         self.model = model

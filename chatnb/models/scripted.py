@@ -7,11 +7,12 @@ import inspect
 import json
 import re
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 from chatnb.errors import ConfigError, ScriptExhaustedError
+from chatnb.models.options import check_choice, check_count, check_flag, check_seconds, check_text
 from chatnb.models.port import Chunk, Continuation, ModelRequest, StepEnd, StepItem
 from chatnb.models.usage import Usage
 
@@ -50,12 +51,20 @@ class Reply:
 
     def __post_init__(self) -> None:
         """Raise `ConfigError` for values that can't work, at the line that has them."""
-        if isinstance(self.calls, str) or not all(isinstance(c, tuple) and len(c) in (2, 3) for c in self.calls):
+        if not isinstance(self.text, str) or not isinstance(self.reasoning, str):
+            raise ConfigError("Reply(text, reasoning=...) takes texts.")
+        are_calls = isinstance(self.calls, list | tuple) and all(map(_is_named_call, self.calls))
+        if not are_calls:
             raise ConfigError("Reply(calls=...) takes a list of (name, args) or (name, args, id) tuples.")
-        if self.chunk_size is not None and self.chunk_size < 1:
-            raise ConfigError("Reply(chunk_size=...) is a number of characters, at least 1.")
-        if self.delay < 0:
-            raise ConfigError("Reply(delay=...) is a number of seconds, not below 0.")
+        check_count("Reply(chunk_size=...)", self.chunk_size, least=1, what="characters", or_none=True)
+        check_count("Reply(fail_after=...)", self.fail_after, least=0, what="chunks", or_none=True)
+        check_seconds("Reply(delay=...)", self.delay)
+        check_flag("Reply(hang=...)", self.hang)
+        check_text("Reply(finish_reason=...)", self.finish_reason, or_none=True)
+        if self.fail is not None and not is_failure(self.fail):
+            raise ConfigError("Reply(fail=...) takes an exception.")
+        if self.usage is not None and not isinstance(self.usage, Usage):
+            raise ConfigError("Reply(usage=...) takes a chatnb.models.Usage, or None.")
         object.__setattr__(self, "calls", tuple(self.calls))
 
 
@@ -92,8 +101,12 @@ class ScriptedModel:
         continuation: Continuation = "user-message",
         accepts_images: bool = False,
     ) -> None:
-        if isinstance(steps, str | Reply):
+        if not isinstance(steps, Iterable) or isinstance(steps, str | bytes | Mapping):
             raise ConfigError("ScriptedModel takes a list of steps; put the one step into a list.")
+        check_text("ScriptedModel(name=...)", name)
+        check_choice("ScriptedModel(continuation=...)", continuation, get_args(Continuation))
+        check_flag("ScriptedModel(loop=...)", loop)
+        check_flag("ScriptedModel(accepts_images=...)", accepts_images)
         self.steps: tuple[Step, ...] = tuple(steps)
         self.loop = loop
         self.name = name
@@ -160,6 +173,15 @@ class ScriptedModel:
         yield StepEnd(reply.finish_reason or ("tool-calls" if reply.calls else "stop"), reply.usage)
 
 
+def is_failure(value: object) -> bool:
+    """Tell whether a value can be raised."""
+    return isinstance(value, BaseException) or (isinstance(value, type) and issubclass(value, BaseException))
+
+
+def _is_named_call(call: object) -> bool:
+    return isinstance(call, tuple) and len(call) in (2, 3) and isinstance(call[0], str)
+
+
 async def settle_step(step: Any, argument: Any) -> str | Reply | Sequence[StepItem]:
     """Call a step until it is no function, and raise it if it is an exception.
 
@@ -168,7 +190,7 @@ async def settle_step(step: Any, argument: Any) -> str | Reply | Sequence[StepIt
         argument: What functions get.
     """
     while True:
-        if isinstance(step, BaseException) or (isinstance(step, type) and issubclass(step, BaseException)):
+        if is_failure(step):
             raise step
         if isinstance(step, str | Reply):
             return step

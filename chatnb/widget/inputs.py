@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._json import JsonValue
-from ..errors import ConfigError
+from ..errors import ConfigError, InputError
 from ..messages import UIMessage
 
 Body = Mapping[str, JsonValue]
@@ -60,7 +60,12 @@ class BodyMaker:
 
         With functions it is `_body`, which the chat awaits before the input is written; one that raises is then the
         outcome `error`, stage `input`.
+
+        Raises:
+            InputError: The call's own body is no dict.
         """
+        if own is not None and not isinstance(own, Mapping):
+            raise InputError("body is a dict of extra request fields")
         if self._prepare is None and not callable(self._body):
             merged = {**(self._body or {}), **(own or {})}
             return {"body": merged} if self._body is not None or own is not None else {}
