@@ -21,7 +21,7 @@ from ..errors import ActionDefinitionError
 from .context import ActionContext
 from .hash import call_hash
 from .snapshot import NotPlainError, freeze_arguments
-from .variables import Variable, VariableParameter, variable_of
+from .variables import Variable, VariableParameter, union_members, variable_of
 
 # Patterns may look around and back, which the other engine can not.
 _CONFIG = ConfigDict(extra="forbid", regex_engine="python-re")
@@ -212,7 +212,9 @@ def _find_variable(where: str, name: str, annotation: Any) -> VariableParameter 
     if typing.get_origin(annotation) is Annotated:
         bare, *rest = typing.get_args(annotation)
         metadata = tuple(rest)
-    if any(mark is Variable or isinstance(mark, Variable) for mark in metadata):
+    # `Annotated[T, Variable()] | None` says the same as `Annotated[T | None, Variable()]`.
+    inner = [mark for member in union_members(bare) for mark in getattr(member, "__metadata__", ())]
+    if any(mark is Variable or isinstance(mark, Variable) for mark in (*metadata, *inner)):
         marked = variable_of(name, bare, marked=True)
         if marked is None:
             raise ActionDefinitionError(f"{where}: Variable() needs a class")

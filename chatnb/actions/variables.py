@@ -56,7 +56,10 @@ class Resolve(Protocol):
 
 def variable_of(name: str, annotation: Any, *, marked: bool) -> VariableParameter | None:
     """Return what a variable parameter asks for, or None if its annotation is made of more than classes."""
-    members = _members(annotation)
+    members = tuple(
+        typing.get_args(member)[0] if typing.get_origin(member) is typing.Annotated else member
+        for member in union_members(annotation)
+    )
     classes = tuple(member for member in members if member is not type(None))
     if not classes:
         return None
@@ -68,7 +71,8 @@ def variable_of(name: str, annotation: Any, *, marked: bool) -> VariableParamete
     return VariableParameter(name, classes, type(None) in members, shown)
 
 
-def _members(annotation: Any) -> tuple[Any, ...]:
+def union_members(annotation: Any) -> tuple[Any, ...]:
+    """Return the members of a union; of all else the annotation itself."""
     origin = typing.get_origin(annotation)
     if origin is typing.Union or origin is types.UnionType:
         return typing.get_args(annotation)

@@ -42,7 +42,7 @@ _WORDS = {
     "output-denied": "Denied",
 }
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,16}\b")
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _STOPPED = re.compile(r"\b(stopped|cancelled|interrupted)\b", re.IGNORECASE)
 
 
@@ -112,7 +112,7 @@ def shown_outputs(outputs: Sequence[JsonValue], kinds: Sequence[str] = RICHEST) 
 
 def plain(text: str) -> str:
     """Return a text without terminal colours and without addresses in memory, which differ from run to run."""
-    return _ADDRESS.sub("0x…", _ANSI.sub("", text))
+    return _ADDRESS.sub("0x…", ANSI.sub("", text))
 
 
 def show_json(value: JsonValue) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import linecache
-import re
 import site
 import sys
 import sysconfig
@@ -12,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from chatnb._json import JsonValue
+from chatnb.export.calls import ANSI
 from chatnb.kernel.summaries_text import cut
 from chatnb.models.redaction import Redactor
 
@@ -19,7 +19,6 @@ MAX_FRAMES = 20
 _MAX_MESSAGE = 2000
 _MAX_CHAIN = 5
 
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _OWN_PACKAGES = ("IPython", "chatnb", "ipykernel", "nest_asyncio2", "traitlets")
 
 
@@ -38,7 +37,7 @@ def describe_error(error: BaseException, filename: str) -> dict[str, JsonValue]:
 
 
 def _clean(text: str) -> str:
-    return str(Redactor().redact(_ANSI.sub("", text)))
+    return str(Redactor().redact(ANSI.sub("", text)))
 
 
 def _message(error: BaseException) -> str:

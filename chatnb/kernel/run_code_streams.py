@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from chatnb.export.calls import ANSI
 from chatnb.kernel.figures import Figures
 from chatnb.kernel.outputs import Outputs, current_outputs, going_to
 from chatnb.runtime.streams import StreamName, hook_streams
@@ -60,7 +61,8 @@ class Tee(Outputs):
 
     def printed(self, stream: StreamName) -> str:
         """Return what was printed to a stream, head and tail of 10,000 characters."""
-        text = "".join(self._texts[stream])
+        # Without colours, and without the line ends that the terminal of a `!command` writes.
+        text = ANSI.sub("", "".join(self._texts[stream])).replace("\r\n", "\n")
         if len(text) <= LIMIT:
             return text
         note = f"\n… {len(text) - LIMIT} characters left out …\n"

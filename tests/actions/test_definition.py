@@ -280,14 +280,22 @@ class TestVariables:
     def test_a_class_without_schema_is_a_variable(self) -> None:
         """C46: the definition is fine and the schema shows a string that names a variable."""
 
-        def f(df: Frame, other: Frame | None = None, rows: Annotated[list[int] | None, Variable()] = None) -> None:
+        def f(
+            df: Frame,
+            other: Frame | None = None,
+            rows: Annotated[list[int] | None, Variable()] = None,
+            more: Annotated[dict[str, int], Variable()] | list[int] | None = None,
+        ) -> None:
             """Use a frame."""
 
         schema = Action(f).input_schema
         assert schema["properties"]["df"]["type"] == "string"
         assert "Frame" in schema["properties"]["df"]["description"]
         assert schema["required"] == ["df"]
-        assert [p.variable is not None for p in Action(f).signature.parameters] == [True, True, True]
+        assert [p.variable is not None for p in Action(f).signature.parameters] == [True] * 4
+        wanted = Action(f).signature.parameters[3].variable
+        assert wanted is not None
+        assert (wanted.types, wanted.optional) == ((dict, list), True)
 
     def test_the_snapshot_holds_the_name(self) -> None:
         """C46: in snapshot and hash it is the name."""

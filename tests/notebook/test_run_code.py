@@ -134,6 +134,12 @@ class TestRunCode:
         assert told["result"]["stdout"].endswith("end\n")
         assert told["result"]["stderr"] == "e\n"
 
+    def test_colours_are_for_the_view(self, kernel: Kernel) -> None:
+        """Section 3: ANSI colours are for the view only; nor does the model get a terminal's line ends."""
+        told = run(kernel, "print('\\x1b[31mred\\x1b[0m')\n!echo two")
+        assert told["result"]["stdout"] == "red\ntwo\n"
+        assert "\x1b[31m" in told["outputs"][0]["text"]
+
     def test_a_result_that_is_no_json(self, kernel: Kernel) -> None:
         """Section 6: `result`: JSON value or summary."""
         told = run(kernel, "import pandas as pd\npd.DataFrame({'q': [1]})")
