@@ -138,4 +138,5 @@ class Queue:
 
     def lines(self) -> tuple[Waiting, ...]:
         """Return what `chat.queue` shows."""
-        return tuple(i.to_waiting() for i in self._waiting if i.take_up is None and not i.is_unanswered)
+        shown = (one for i in self._waiting if i.take_up is None for one in i.in_line())
+        return tuple(one.to_waiting() for one in shown)

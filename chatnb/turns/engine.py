@@ -332,7 +332,9 @@ class ChatEngine(EngineRecovery):
             elif is_async(work):
                 await contained(work())
             else:
-                await self.runtime.in_worker(f"{self.chat_id}#deferred", work)
+                result = await self.runtime.in_worker(f"{self.chat_id}#deferred", work)
+                if inspect.isawaitable(result):
+                    await contained(result)
         except asyncio.CancelledError:
             raise
         except Exception:  # noqa: BLE001 - a user's code may raise anything; it is logged

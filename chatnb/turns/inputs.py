@@ -105,6 +105,12 @@ class Input:
             merged=(*(self.merged or (self,)), later),
         )
 
+    def in_line(self) -> list[Input]:
+        """Return the sends that wait here, each a line of `chat.queue`: not those that were superseded."""
+        shared = self._shared
+        before = [one for one in self.superseded if any(s in shared for s in one.submissions)]
+        return before if self.is_unanswered else [*before, self]
+
     @property
     def _shared(self) -> list[Submission]:
         """Who shares this input's outcome for a message that enters the history before its own."""

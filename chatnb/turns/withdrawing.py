@@ -29,13 +29,16 @@ def stop_submission(engine: ChatEngine, submission: Submission) -> None:
 
 def cancel_input(engine: ChatEngine, input_id: str) -> Input | None:
     """Take a line out of the queue by its id, all that was merged into it too; None when it does not wait."""
-    waiting: list[Input] = [*engine.queue, *engine.steering]
-    for found in waiting:
-        if found.row.id == input_id and not found.is_unanswered:
-            if found in engine.steering:
-                stop_submission(engine, found.submissions[-1])
-            else:
-                _withdraw(engine, found, None)
+    steering: list[Input] = list(engine.steering)
+    found = next((one for one in steering if one.row.id == input_id), None)
+    if found is not None:
+        stop_submission(engine, found.submissions[-1])
+        return found
+    waiting: list[Input] = list(engine.queue)
+    for place in waiting:
+        found = next((one for one in place.in_line() if one.row.id == input_id), None)
+        if found is not None:
+            _withdraw(engine, place, None if found is place else found.submissions[-1])
             return found
     return None
 

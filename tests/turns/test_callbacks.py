@@ -8,7 +8,7 @@ import pytest
 
 from chatnb import Agent, Compaction, Steering, action
 from chatnb.errors import ChatBusyError
-from chatnb.models import Reply, Usage
+from chatnb.models import Reply, ScriptedModel, Usage
 from chatnb.testing import StrictModel, mock_chat
 
 
@@ -54,3 +54,20 @@ class TestWaitingInside:
             assert len(caught) == 1
             await mock.done()
             assert mock.chat.messages[-2].text == "inside"
+
+
+class TestDeferred:
+    """`chat.defer` with a function."""
+
+    async def test_a_function_that_gives_an_awaitable(self) -> None:
+        """A function is always called; what it gives is awaited, also if it is no `async def`."""
+        agent = Agent(ScriptedModel(["one"]))
+        ran: list[str] = []
+
+        async def work() -> None:
+            ran.append("work")
+
+        agent.on_turn_start(lambda event: event.chat.defer(lambda: work()))
+        async with mock_chat(agent) as mock:
+            await mock.chat.send("hi")
+            assert ran == ["work"]

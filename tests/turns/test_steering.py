@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -109,6 +110,57 @@ class TestSteering:
             behind = mock.chat.send("behind")
             await run_on(mock)
             assert (with_file.result().turn, behind.result().turn) == (1, 2)
+
+    async def test_what_no_boundary_took_waits_line_by_line(self) -> None:
+        """Left over messages wait as one turn, each its own message: each is a line of `chat.queue`, to be stopped."""
+        gate = asyncio.Event()
+        agent = Agent(ScriptedModel([Reply("one", delay=1.0), "two"]), steering=Steering(lambda batch: False))
+
+        @agent.on_turn_complete
+        async def hold(event: Any) -> None:
+            if event.turn_number == 0:
+                await gate.wait()
+
+        async with mock_chat(agent) as mock:
+            mock.chat.send("A")
+            await mock.clock.advance(0)
+            made = [mock.chat.send(text) for text in ("B", "C", "D", "E")]
+            await mock.clock.advance(2)
+            assert [w.text for w in mock.chat.queue] == ["B", "C", "D", "E"]
+            made[1].stop()
+            made[3].stop()
+            await mock.clock.advance(0)
+            assert [w.text for w in mock.chat.queue] == ["B", "D"]
+            gate.set()
+            await mock.done()
+            assert [s.result().status for s in made] == ["completed", "skipped", "completed", "skipped"]
+            assert texts(mock) == ["A", "one", "B", "D", "two"]
+
+    @pytest.mark.parametrize("policy", ["merge", "latest"])
+    async def test_a_send_behind_what_no_boundary_took(self, policy: Any) -> None:
+        """Nothing that arrives mid-turn is lost, whatever is configured: left over messages, then a policy's send."""
+        gate = asyncio.Event()
+        agent = Agent(
+            ScriptedModel([Reply("one", delay=1.0), "two"]), steering=Steering(lambda batch: False), concurrency=policy
+        )
+
+        @agent.on_turn_complete
+        async def hold(event: Any) -> None:
+            if event.turn_number == 0:
+                await gate.wait()
+
+        async with mock_chat(agent) as mock:
+            mock.chat.send("A")
+            await mock.clock.advance(0)
+            for text in ("B", "C"):
+                mock.chat.send(text)
+            await mock.clock.advance(2)
+            mock.chat.send("D")
+            await mock.clock.advance(0)
+            gate.set()
+            await mock.done()
+            last = ["C\n\nD"] if policy == "merge" else ["C", "D"]
+            assert texts(mock) == ["A", "one", "B", *last, "two"]
 
 
 class TestCompaction:
