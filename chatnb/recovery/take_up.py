@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from .._clock import within
+from .._clock import ride_out, within
 from .._killpoint import kill_point
 from ..history.repair import find_orphans
 from ..messages import UIMessage, is_tool_part
@@ -49,6 +49,7 @@ class TakeUpTurn:
     async def _decide(self, input_: Input) -> Resumed | Outcome:
         case, engine = self._case, self._case.engine
         kill_point("recovery.scanned")
+        await ride_out(engine.clock, self._note, is_over=lambda: engine.closed is not None)
         if case.has_moved:
             return self._stop("conversation_changed")
         run = HookRun.of(engine, case.row, input_)
@@ -73,6 +74,11 @@ class TakeUpTurn:
         if case.has_moved:
             return self._stop("conversation_changed")
         return await self._follow(decision)
+
+    def _note(self) -> None:
+        """Write that the turn is being looked at: whoever does not answer now is waited for before anything is done."""
+        with self._case.engine.write(durable=False) as tx:
+            tx.set_chat(recovering=not self._case.is_old)
 
     def _stop(self, reason: str) -> Outcome:
         end_turn(self._case, "stopped", reason=reason)

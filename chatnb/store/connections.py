@@ -72,8 +72,9 @@ class Connections(Readings):
         Raises:
             StoreMissingError: It was deleted or replaced.
         """
-        self._checked = time.monotonic()
         self._database.check_identity()
+        # Not before: whoever comes next has to hear of it as well.
+        self._checked = time.monotonic()
 
     def _open(self) -> Engine:
         if self._engine is None:

@@ -33,14 +33,14 @@ async def begin(run: TurnRun) -> None:
         StoreError: The store can't be written.
     """
     if run.resumed is None:
-        _write_row(run)
+        await run.ride_out(lambda: _write_row(run))
         run.is_written = True
     else:
-        _start_again(run)
+        await run.ride_out(lambda: _start_again(run))
     kill_point("turn.started")
     run.engine.turn_begins(run)
     chain = await _take_in(run)
-    _store_chain(run, chain)
+    await run.ride_out(lambda: _store_chain(run, chain))
     kill_point("turn.stored")
     run.raise_if_stopped()
     await _call_starting_hooks(run)
@@ -233,12 +233,16 @@ def deny_call(message: UIMessage, part: Any) -> UIMessage:
     return fold.message
 
 
+def _note_started(engine: Any) -> None:
+    with engine.write() as tx:
+        tx.set_chat(chat_started=True)
+    engine.chat_started = True
+
+
 async def _call_starting_hooks(run: TurnRun) -> None:
     engine = run.engine
     if not engine.chat_started:
-        with engine.write() as tx:
-            tx.set_chat(chat_started=True)
-        engine.chat_started = True
+        await run.ride_out(lambda: _note_started(engine))
         await engine.fire(
             run,
             "on_chat_start",

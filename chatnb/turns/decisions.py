@@ -144,7 +144,8 @@ def _find(engine: EngineEdits, decision: Decision) -> Pending | None:
         if decision.id in (pending.id, pending.tool_call_id):
             if pending.kind in wanted:
                 return pending
-            raise PendingError(f"{METHODS[decision.kind]} can't decide {decision.id!r}, which is a {pending.kind} call")
+            kind = "an approval" if pending.kind == "approval" else "a client-side call"
+            raise PendingError(f"{METHODS[decision.kind]} can't decide {decision.id!r}, which is {kind}")
     if _was_asked(engine, decision.id):
         return None
     raise PendingError(f"this chat never asked {decision.id!r}; {_pending_text(METHODS[decision.kind], candidates)}")
@@ -298,6 +299,8 @@ def lay_over(
 ) -> tuple[UIMessage, Input | None]:
     """Lay the decisions that arrived while a message streamed over it; return it, and a continuation if one is due.
 
+    Nothing is changed: what is returned is written first, then `decisions_laid` forgets them.
+
     Args:
         engine: The chat.
         run: The turn that ends.
@@ -309,16 +312,24 @@ def lay_over(
         return message, None
     for held in engine.held_decisions.values():
         message = decided_message(message, held)
-    waiting: list[Submission] = [h.submission for h in engine.held_decisions.values() if h.submission is not None]
+    waiting = _waiting_for(engine)
     wanted = list(engine.held_decisions.values())[-1].decision.continue_
     continuation: Input | None = None
     if wanted and goes_on and not engine.waiting_in(message, run.client_tool_names):
         continuation = engine.new_continuation(message.id, waiting, run.input.origin)
-    else:
-        for submission in waiting:
+    return message, continuation
+
+
+def decisions_laid(engine: EngineServices, continuation: Input | None) -> None:
+    """Forget the decisions that have been laid over a message and stored; tell those who wait for nothing more."""
+    if continuation is None:
+        for submission in _waiting_for(engine):
             submission._settle(Outcome(status="applied"))
     engine.held_decisions.clear()
-    return message, continuation
+
+
+def _waiting_for(engine: EngineServices) -> list[Submission]:
+    return [held.submission for held in engine.held_decisions.values() if held.submission is not None]
 
 
 def list_pending(

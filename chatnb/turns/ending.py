@@ -10,9 +10,10 @@ from .._json import JsonValue
 from .._killpoint import kill_point
 from ..errors import LeaseLostError, StoreError
 from ..history import Maker, is_settled
+from ..history.repair import IDEMPOTENT, READ, UNKNOWN
 from ..messages import UIMessage, is_tool_part, replace_parts
 from ..models import sum_usage
-from .decisions import lay_over
+from .decisions import decisions_laid, lay_over
 from .events import CompletionEvent
 from .failure import StageError
 from .live import holds_content
@@ -43,7 +44,8 @@ def settle_unfinished(run: TurnRun, text: str) -> None:
     """Settle the calls that did not finish, and end the step.
 
     A call that waits for a person is left as it is. A call that the model began and did not finish saying becomes an
-    input error with the text so far.
+    input error with the text so far. Of one that was entered, and whose result could not be written down, nobody knows
+    whether it took effect.
     """
     live = run.live
     for part in live.message.parts:
@@ -54,6 +56,11 @@ def settle_unfinished(run: TurnRun, text: str) -> None:
         if part.state == "approval-requested":
             continue
         if part.state == "input-available" and part.tool_name in run.client_tool_names:
+            continue
+        shown = run.engine.calls.get(part.tool_call_id)
+        if shown is not None and shown.phase == "running":
+            known = _unknown(run, part.tool_name)
+            live.emit({"type": "tool-output-error", "toolCallId": part.tool_call_id, "errorText": known})
             continue
         if part.state == "input-streaming":
             chunk: WireChunk = {
@@ -67,6 +74,13 @@ def settle_unfinished(run: TurnRun, text: str) -> None:
             chunk = {"type": "tool-output-error", "toolCallId": part.tool_call_id, "errorText": text}
         live.emit(chunk)
     live.end_step()
+
+
+def _unknown(run: TurnRun, name: str) -> str:
+    action = run.engine.definition.catalog.find(name)
+    if action is not None and action.fixed_read is True:
+        return READ
+    return UNKNOWN + (IDEMPOTENT if action is not None and action.idempotent else "")
 
 
 async def finish(run: TurnRun, verdict: Verdict) -> Outcome:
@@ -94,16 +108,16 @@ async def finish(run: TurnRun, verdict: Verdict) -> Outcome:
         run.live.end_step()
         if run.live.message != raw:
             run.raw_response = raw
-        _capture(run, verdict)
+        await run.ride_out(lambda: _capture(run, verdict))
         await _wait_for_deferred(run)
         if verdict.status == "completed":
             await engine.compact_between_turns(run)
         if verdict.status != "error":
             verdict = await _before_complete(run, verdict)
         _send_end(run, verdict)
-        run.live.flush(durable=True)
+        await run.ride_out(lambda: run.live.flush(durable=True))
         kill_point("turn.before_end")
-        _write_end(run, verdict)
+        await run.ride_out(lambda: _write_end(run, verdict))
     except StoreError as error:
         verdict = Verdict("error", TurnError.of("store", error))
         engine.keep_unsaved(run, verdict)
@@ -297,6 +311,7 @@ def _write_end(run: TurnRun, verdict: Verdict) -> None:
             tx.use_injected([placed.n for placed in run.injected], run.turn_id)
         if continuation is not None:
             tx.add_input(continuation.row)
+    decisions_laid(engine, continuation)
     engine.tree.commit(edit)
     engine.end_written(run, usage, continuation)
 

@@ -144,6 +144,8 @@ class ChatEngine(EngineRecovery):
         finally:
             self.turn = None
             self.queue.release()
+            if outcome.status == "error" and input_.take_up is not None:
+                self.set_state(is_recovering=False)
             if input_.is_handed_over:
                 input_.is_handed_over = False
                 self.set_state(status="submitted")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
+from .._clock import AGAIN_SECONDS, GONE_SECONDS
 from .._killpoint import is_armed, kill_point
 from ..errors import ChatBusyError, ChunkOrderError, StoreUnavailableError
 from ..messages import Fold, FoldChange, Part, ReasoningPart, TextPart, UIMessage, check_emittable
@@ -21,8 +22,6 @@ from .wire import WireChunk
 
 FLUSH_SECONDS = 0.05
 FLUSH_BYTES = 4096
-GONE_SECONDS = 30.0
-AGAIN_SECONDS = 1.0
 DELTA_SECONDS = 5.0
 CALL_ENDS = frozenset(
     {

@@ -150,7 +150,7 @@ class Steps:
         for call in announced:
             run.ensure_part(call)
         # What is about to run is in the log before it runs: a read leaves no other trace.
-        run.live.flush()
+        await run.ride_out(run.live.flush)
         run.in_calls = True
         try:
             return await run.site.run_calls(run, announced)

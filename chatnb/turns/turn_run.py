@@ -10,9 +10,9 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from .._clock import Clock
+from .._clock import Clock, ride_out
 from .._ids import NewId
 from .._json import JsonValue
 from .._ports import Calls
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .engine import ChatEngine
 
 log = logging.getLogger("chatnb")
+T = TypeVar("T")
 INPUT_CHUNKS = ("tool-input-start", "tool-input-delta", "tool-input-available")
 
 
@@ -196,8 +197,7 @@ class TurnRun:
     async def _work(self) -> Verdict:
         try:
             await begin(self)
-            with self.engine.write() as tx:
-                move_turn(tx, self.turn_id, "starting", "running", assistant_id=self.live.message_id)
+            await self.ride_out(self._note_running)
             self.state = "running"
             await answer(self)
             self.engine.apply_checkpoint(self.checkpoint)
@@ -213,6 +213,16 @@ class TurnRun:
         finally:
             self.checkpoint.is_open = False
         return Verdict("awaiting" if self.awaiting else "completed")
+
+    def _note_running(self) -> None:
+        with self.engine.write() as tx:
+            move_turn(tx, self.turn_id, "starting", "running", assistant_id=self.live.message_id)
+
+    async def ride_out(self, write: Callable[[], T]) -> T:
+        """Do a write of this turn; a database that does not answer is waited for, at most 30 s."""
+        return await ride_out(
+            self.clock, write, is_over=lambda: self.broken is not None or self.engine.closed is not None
+        )
 
     # --- for the steps ------------------------------------------------------------------------------------------
 
@@ -314,6 +324,7 @@ class TurnRun:
 
     async def step_boundary(self) -> list[WireChunk]:
         """Apply edits, steer and take injected context between two steps; return what was sent."""
+        await self.ride_out(self.live.flush)
         self.engine.apply_checkpoint(self.checkpoint)
         sent = await self.engine.steer(self)
         for chunk in sent:

@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from chatnb import Agent, ClientTool, action
-from chatnb.errors import ChatBusyError, StoreFullError, StoreUnavailableError
+from chatnb.errors import ChatBusyError, StoreError, StoreFullError, StoreUnavailableError
 from chatnb.models import Reply
 from chatnb.testing import StrictModel, mock_chat
 
@@ -70,8 +70,12 @@ class TestFailures:
             assert "never" not in str(mock.requests)
             assert len(calls) == (1 if name == "on_chat_start" else 2)
 
-    async def test_the_store_at_the_end(self) -> None:
-        """The store at the final write: `error`, stage store; the message stays shown; the next input works."""
+    @pytest.mark.parametrize("failure", [StoreFullError("full"), StoreUnavailableError("gone")])
+    async def test_the_store_at_the_end(self, failure: StoreError) -> None:
+        """The store at the final write: `error`, stage store; the message stays shown; the next input works.
+
+        One that does not answer is waited for: 30 s (spec/recovery.md, section 9).
+        """
         agent = Agent(StrictModel(["y", "z"]))
         done: list[Any] = []
         async with mock_chat(agent) as mock:
@@ -79,14 +83,19 @@ class TestFailures:
 
             @agent.on_before_turn_complete
             def before(event: Any) -> None:
-                store.error = StoreUnavailableError("gone") if event.turn_number == 0 else None
+                store.error = failure if event.turn_number == 0 else None
 
             @agent.on_turn_complete
             def after(event: Any) -> None:
                 store.error = None
                 done.append(event)
 
-            failed = await mock.chat.send("a")
+            submission = mock.chat.send("a")
+            if isinstance(failure, StoreUnavailableError):
+                await mock.clock.advance(29)
+                assert not submission.done
+                await mock.clock.advance(2)
+            failed = await submission
             assert (failed.status, failed.error.stage) == ("error", "store")
             assert texts(mock) == ["a", "y"]
             assert len(done) == 1
