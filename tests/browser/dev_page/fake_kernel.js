@@ -12,6 +12,7 @@ export class FakeKernel {
     this.traits = { height: "560px", theme: "auto" };
     this.isSilent = false;
     this.isGone = false;
+    this.isPlayed = false; // the script, where there is one
   }
 
   // --- what anywidget's model has
@@ -57,9 +58,9 @@ export class FakeKernel {
     if (command.type === "hello") {
       this.frame({ type: "secret", to, nonce: "0".repeat(32) });
       this.frame({ type: "reset", to, seq: this.seq, snapshot: this.snapshot, reason: "hello", index: 0, count: 1 });
-      if (this.script && !this.started) {
+      if (!this.started) {
         this.started = true;
-        void this.script(this);
+        void Promise.resolve(this.script?.(this)).then(() => (this.isPlayed = true));
       }
       return;
     }

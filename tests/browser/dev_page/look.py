@@ -1,7 +1,7 @@
 """Shows the built panel with a scripted kernel, and takes its pictures.
 
-`python tests/browser/dev_page/look.py` serves the page on 127.0.0.1; `--shots` takes every scenario in four sizes,
-light and dark, into `tests/browser/shots/panel/`. Build first: `npm run build` in `widgets/`.
+`python tests/browser/dev_page/look.py` serves the page on 127.0.0.1; `--shots` takes every state in four sizes, light
+and dark, into `tests/browser/shots/panel/`, which git ignores and CI keeps. Build first: `npm run build` in `widgets/`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ STATIC = HERE.parents[2] / "chatnb" / "widget" / "static"
 SHOTS = HERE.parent / "shots" / "panel"
 SCENARIOS = (
     "empty submitted streaming thinking talk approval cards error recovering offered gone branches history steered "
-    "clientTool banners"
+    "clientTool banners exhausted unsaved waiting"
 ).split()
-SIZES = ((1200, 800, "light"), (900, 600, "light"), (900, 600, "dark"), (480, 600, "light"), (320, 560, "dark"))
+SIZES = ((1200, 800), (900, 600), (480, 600), (320, 560))
+THEMES = ("light", "dark")
 ARGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
@@ -71,23 +72,31 @@ def take(names: list[str], port: int) -> None:
         if message.type == "error" and "inline event handler" not in message.text:
             print("console:", message.text)
 
+    errors: list[str] = []
     SHOTS.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         found = shutil.which("chromium") or shutil.which("chromium-browser")
         browser = playwright.chromium.launch(executable_path=found, args=ARGS)
         context = browser.new_context(locale="en-US")
-        for width, height, theme in SIZES:
-            page = context.new_page()
-            page.set_viewport_size({"width": width, "height": height})
-            page.on("pageerror", lambda error: print("page error:", error))
-            page.on("console", tell)
+        for theme in THEMES:
             for name in names:
+                page = context.new_page()
+                page.set_viewport_size({"width": SIZES[0][0], "height": SIZES[0][1]})
+                page.on("pageerror", lambda error: errors.append(str(error)))
+                page.on("console", tell)
                 page.goto(f"http://127.0.0.1:{port}/index.html?scenario={name}&theme={theme}")
                 page.wait_for_selector(".chatnb-view:not([data-connection=connecting])")
-                page.wait_for_timeout(700)
-                page.screenshot(path=SHOTS / f"{name}-{width}-{theme}.png")
-            page.close()
+                # Until the script has been played, and what it needs besides the core is there and drawn.
+                page.wait_for_function("() => window.kernel.isPlayed")
+                page.evaluate("() => new Promise(done => setTimeout(() => requestAnimationFrame(done), 250))")
+                for width, height in SIZES:
+                    page.set_viewport_size({"width": width, "height": height})
+                    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+                    page.screenshot(path=SHOTS / f"{name}-{width}-{theme}.png", animations="disabled")
+                page.close()
         browser.close()
+    if errors:
+        raise SystemExit("\n".join(["The page met errors:", *errors]))
 
 
 def main() -> None:

@@ -252,6 +252,25 @@ export const scenarios = {
       notices: [{ id: "n1", level: "error", text: "The last answer could not be saved.", actions: [{ kind: "copy", label: "Copy it", text: "x" }] }],
     }),
   },
+  exhausted: {
+    snapshot: base([user("u1", "Which species is the heaviest?"), reply("a1", [text("**Gentoo** is the heaviest species by a")])], {
+      state: { status: "error", error: { stage: "interrupted", code: "exhausted", message: "This reply was interrupted again and again, and is not tried any more.", retry: true } },
+    }),
+  },
+  unsaved: {
+    snapshot: base([user("u1", "Which species is the heaviest?"), reply("a1", [text("**Gentoo**, by a clear margin.")])], {
+      state: { unsaved: true },
+      notices: [{ id: "store", level: "warning", text: "The store cannot be written. What is new is kept here and tried again.", actions: [] }],
+    }),
+  },
+  waiting: {
+    snapshot: base(talk, { state: { delivery: "between-cells" } }),
+    async script(kernel) {
+      kernel.isSilent = true;
+      [...document.querySelectorAll(".chatnb-view button")].find((button) => /^Undo/.test(button.ariaLabel ?? button.textContent)).click();
+      await wait(1300);
+    },
+  },
   clientTool: {
     snapshot: {
       ...base(
