@@ -82,6 +82,7 @@ def make_app(agent: Agent, options: HttpOptions, *, url: str, description: str |
         await site.close()
 
     made = Starlette(routes=routes, lifespan=lifespan)
+    made.router.redirect_slashes = False
     made.add_middleware(Border, options=options)
     made.state.site = site
     return made

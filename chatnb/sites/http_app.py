@@ -160,6 +160,7 @@ def make_app(agent: Agent, options: HttpOptions) -> Starlette:
         await releasing
 
     made = Starlette(routes=routes, lifespan=lifespan)
+    made.router.redirect_slashes = False  # a path is served as it is declared, or not at all
     made.add_middleware(Border, options=options)
     made.add_exception_handler(404, _not_found)
     made.state.site = site

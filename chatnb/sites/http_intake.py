@@ -181,8 +181,10 @@ class Intake:
         if wanted is None or wanted not in known:
             # The client may never have learnt the answer's id; what it answers is known by the message before.
             theirs = [m for m in request.messages if m.get("role") == "user"]
-            wanted = next((m["id"] for m in reversed(theirs) if m.get("id") in known), None)
-            if theirs and theirs[-1].get("id") not in known:
+            if not all(isinstance(m.get("id"), str) for m in theirs):
+                raise _invalid("A message has an `id`, a text.")
+            wanted = next((m["id"] for m in reversed(theirs) if m["id"] in known), None)
+            if theirs and theirs[-1]["id"] not in known:
                 return Taken(submission=self._submit(user_message_of(theirs[-1]), request))
             if wanted is None:
                 raise HttpProblem(404, "unknown_message", "There is no such message in this chat.")
@@ -299,8 +301,8 @@ def user_message_of(given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         HttpProblem: It is no message of a user; 400.
     """
     id_, parts = given.get("id"), given.get("parts")
-    if not isinstance(id_, str) or not id_ or len(id_) > 200:
-        raise _invalid("A message needs an `id` of 1 to 200 characters.")
+    if not isinstance(id_, str) or not 1 <= len(id_) <= 200 or not id_.isprintable():
+        raise _invalid("A message needs an `id` of 1 to 200 printable characters.")
     if not isinstance(parts, list) or not parts or not all(isinstance(part, Mapping) for part in parts):
         raise _invalid("A message needs `parts`, a list of parts.")
     kept: list[JsonValue] = []

@@ -125,5 +125,6 @@ def make_streamable(
     )
     routes: list[Any] = [Route(path, gate)]
     made = Starlette(routes=routes, lifespan=lifespan)
+    made.router.redirect_slashes = False
     made.add_middleware(Border, options=options)
     return made

@@ -33,7 +33,7 @@ class Client(httpx.Client):
     def post_chat(self, chat_id: str, messages: list[Any], **fields: Any) -> httpx.Response:
         """Send as the AI SDK does."""
         body = {"trigger": "submit-message", **fields, "id": chat_id, "messages": messages}
-        return self.post("/api/chat", json=body)
+        return self.post("/api/chat", content=json.dumps(body), headers={"content-type": "application/json"})
 
     def say(self, chat_id: str, text: str, id: str = "u1", **fields: Any) -> UIMessage:
         """Send one message of the user and return the answer."""

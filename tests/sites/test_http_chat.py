@@ -174,16 +174,22 @@ class TestMessages:
             {"id": "u", "role": "user", "parts": [{"type": "reasoning", "text": "x"}]},
             {"id": "u", "role": "user", "parts": [{"type": "file", "url": "file:///etc/passwd", "mediaType": "a/b"}]},
             {"id": "u", "role": "user", "parts": "x"},
+            {"id": "u\n", "role": "user", "parts": [{"type": "text", "text": "x"}]},
+            {"id": "\ud800", "role": "user", "parts": [{"type": "text", "text": "x"}]},
+            {"id": {}, "role": "user", "parts": [{"type": "text", "text": "x"}]},
             {"id": "u", "role": "system", "parts": [{"type": "text", "text": "x"}]},
         ],
     )
     def test_no_message(self, message: Any) -> None:
         """What is no message of a user is a 400, and nothing is stored."""
         with chatting() as (client, _):
-            assert client.post_chat("c", [message]).status_code == 400
+            for trigger in ("submit-message", "regenerate-message"):
+                assert client.post_chat("c", [message], trigger=trigger).status_code in (400, 404)
             assert client.post_chat("c", []).status_code == 400
             assert client.post("/api/chat", json={"id": "c"}).status_code == 400
             assert client.post_chat("a/b", [user("x")]).status_code == 400
+            assert client.messages("c") == []
+            assert client.get("/api/chat/c/").status_code == 404
 
     def test_size_limit(self) -> None:
         """A request over the limit is 413."""

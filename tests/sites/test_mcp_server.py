@@ -341,10 +341,11 @@ class TestTransports:
                 asyncio.run(intrude(address))
 
     async def test_stdio(self, tmp_path: Path) -> None:
-        """`chatnb mcp module:agent` speaks over stdin and stdout; what the module prints does not disturb it."""
+        """`chatnb mcp module:agent` speaks over stdin and stdout; no print of its code disturbs that."""
         (tmp_path / "prototype.py").write_text(
-            "from chatnb import Agent, action\nfrom chatnb.models import ScriptedModel\nprint('hello')\n"
-            "@action\ndef note(text: str) -> str:\n    '''Write a note.'''\n    print('noise')\n    return text\n"
+            "import os, subprocess\nfrom chatnb import Agent, action\nfrom chatnb.models import ScriptedModel\n"
+            "def noise():\n    print('noise')\n    os.write(1, b'raw')\n    subprocess.run(['echo', 'child'])\n"
+            "noise()\n@action\ndef note(text: str) -> str:\n    '''Write a note.'''\n    noise()\n    return text\n"
             "agent = Agent(ScriptedModel([]), actions=[note])\n"
         )
         code = "from chatnb.sites.cli import main; main()"
