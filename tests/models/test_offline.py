@@ -280,7 +280,9 @@ class TestResults:
 
     async def test_columns_of_numbers_stand_to_the_right(self) -> None:
         """What a CSV file gives as text is a number all the same; a mixed column is text."""
-        text = await self.told([{"name": "tea", "sold": "1250.0", "mixed": 1}, {"name": "2", "sold": 3, "mixed": "two"}])
+        text = await self.told(
+            [{"name": "tea", "sold": "1250.0", "mixed": 1}, {"name": "2", "sold": 3, "mixed": "two"}]
+        )
         assert "\n|:--|--:|:--|\n" in text
 
     @pytest.mark.parametrize(
