@@ -203,6 +203,7 @@ class RuntimeCalls:
             entry.late.set_result(result)
         elif not entry.done.done():
             entry.done.set_result(result)
+        entry.leave_context()
 
     # --- on the thread where the function runs ------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import contextvars
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Literal
@@ -65,6 +66,11 @@ class Entry:
     pump: Pump | None = None
     task: asyncio.Task[Any] | None = None
     late: concurrent.futures.Future[FunctionResult] | None = None
+
+    def leave_context(self) -> None:
+        """Take the call out of its own context. The two hold each other, and what the function returned with them."""
+        with suppress(RuntimeError):  # something that the function has left behind runs in it
+            self.context.run(current_entry.set, None)
 
     @property
     def chat_id(self) -> str | None:

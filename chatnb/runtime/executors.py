@@ -63,7 +63,10 @@ async def run_on_executor(runtime: Runtime, entry: Entry, executor: concurrent.f
     except Exception as error:  # noqa: BLE001 - shut down or broken: the call's error
         entry.is_over = True
         return _failed(_executor_failed(executor, error))
-    return await _Handed(runtime, entry, executor, future, job).watch()
+    try:
+        return await _Handed(runtime, entry, executor, future, job).watch()
+    finally:
+        entry.leave_context()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from chatnb import Agent, Objects, action
+from chatnb import Action, Agent, Objects, action
 from chatnb.errors import ActionDefinitionError, ObjectLostError
 from chatnb.models import Reply, ScriptedModel
 from tests.notebook.kernel_driver import ROOT
@@ -81,6 +81,30 @@ class TestObjects:
         with pytest.raises(KeyError, match="f_6"):
             chat.objects["f_61"]
         assert "f_2" in chat.objects.lost
+
+    @pytest.mark.parametrize("run_in", ["kernel", "thread", "async"])
+    def test_nothing_else_holds_them(self, run_in: Any) -> None:
+        """Section 4: a result that is let go of is gone at once, not when garbage is next collected."""
+
+        def f() -> _Thing:
+            """F."""
+            return _Thing()
+
+        async def f_async() -> _Thing:
+            """F."""
+            return _Thing()
+
+        made = Action(f_async, name="f") if run_in == "async" else Action(f, run_in=run_in)
+        steps = [s for _ in range(6) for s in calls("f", *[{}] * 10)]
+        chat = Agent(ScriptedModel(steps), actions=[made]).chat()
+        gc.disable()
+        try:
+            for _ in range(6):
+                chat.send("go").result(30)
+            assert len(chat.objects) == 50
+            assert len(chat.objects.lost) == 10
+        finally:
+            gc.enable()
 
     async def test_a_repr_that_raises(self) -> None:
         """C21: a result whose `__repr__` raises: the call succeeds with the type name as summary."""
