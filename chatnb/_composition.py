@@ -20,7 +20,7 @@ from .actions import Identity, find_identity
 from .actions.environment import CallEnvironment
 from .actions.hidden import guard_log
 from .actions.ports import Books
-from .errors import ConfigError, LeaseLostError, StoreError, StoreMissingError
+from .errors import ConfigError, InputError, LeaseLostError, StoreError, StoreMissingError
 from .recovery import kernel_of, scan, take_up_interrupted
 from .store import Owner, Store, WriteTx, open_store
 from .turns import ChatEngine
@@ -319,7 +319,7 @@ def parse_actions(schema: Any) -> tuple[Callable[[Any], Any] | None, frozenset[s
         except ValidationError as error:
             first = error.errors(include_input=False, include_url=False)[0]
             place = ".".join(str(p) for p in first["loc"] if p not in types) or "type"
-            raise ValueError(f"chat action {payload.get('type')!r}: {place}: {first['type']}") from None
+            raise InputError(f"chat action {payload.get('type')!r}: {place}: {first['type']}") from None
 
     return parse, frozenset(types)
 

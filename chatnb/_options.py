@@ -73,6 +73,8 @@ def _check_client_data(schema: Any) -> None:
     from pydantic import PydanticSchemaGenerationError, TypeAdapter
 
     try:
+        if isinstance(schema, str):
+            raise PydanticSchemaGenerationError("a text")
         TypeAdapter(schema)
     except PydanticSchemaGenerationError as error:
         raise ConfigError("client_data is a type that pydantic can check, such as a model or a TypedDict") from error

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from chatnb import Agent, Chat, ChatWidget, ClientTool, Compaction, ScriptedModel, Steering, compare
+from chatnb import Agent, Chat, ChatWidget, ClientTool, Compaction, Identity, ScriptedModel, Steering, compare
 from chatnb.errors import ActionDefinitionError, ConfigError, InputError, StoreUnavailableError
 from chatnb.models import AnthropicModel, OfflineModel, RecordedModel, Reply
 
@@ -28,6 +28,7 @@ class TestAgentOptions:
         [
             ("approval_ttl", "soon"),
             ("client_data", 5),
+            ("client_data", "int"),
             ("approval_ttl", float("inf")),
             ("approval_ttl", 10**400),
             ("approval_ttl", 1e12),
@@ -58,6 +59,9 @@ class TestAgentOptions:
             (lambda: Steering(True), "should_inject"),
             (lambda: Steering(bool, prepare=5), "prepare"),
             (lambda: Compaction(None), "should_compact"),
+            (lambda: Identity(""), "id"),
+            (lambda: Identity("me", kind="robot"), "kind"),
+            (lambda: Identity("me", roles="admin"), "roles"),
             (lambda: Compaction(bool, "shorter"), "summarize"),
             (lambda: ClientTool("a b", "Asks.", {}), "name"),
             (lambda: ClientTool("ask", None, {}), "description"),
@@ -69,6 +73,11 @@ class TestAgentOptions:
     def test_a_policy_names_its_field(self, make: Callable[[], Any], named: str) -> None:
         with pytest.raises(ConfigError, match=named):
             make()
+
+    @pytest.mark.parametrize("actions", [5, None, len])
+    def test_actions_are_a_list(self, actions: Any) -> None:
+        with pytest.raises(ActionDefinitionError, match="list of actions"):
+            Agent("offline", actions=actions)
 
     @pytest.mark.parametrize("action", [5, "refund", None])
     def test_an_action_is_a_function(self, action: Any) -> None:

@@ -32,7 +32,7 @@ class Catalog(Mapping[str, Action]):
         Raises:
             ActionDefinitionError: Two have the same name, or a function can't be an action.
         """
-        if isinstance(actions, Action) or callable(actions):
+        if isinstance(actions, Action) or callable(actions) or not isinstance(actions, Iterable):
             raise ActionDefinitionError("actions: give a list of actions")
         return cls(item if isinstance(item, Action) else Action(item) for item in actions)
 

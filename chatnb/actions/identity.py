@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from ..errors import ConfigError
+
 Kind = Literal["user", "service"]
 
 
@@ -31,9 +33,11 @@ class Identity:
 
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not self.id:
-            raise ValueError("Identity(id): a non-empty text")
+            raise ConfigError("Identity(id): a non-empty text")
         if self.kind not in ("user", "service"):
-            raise ValueError('Identity(kind): "user" or "service"')
+            raise ConfigError('Identity(kind): "user" or "service"')
+        if isinstance(self.roles, str) or not all(isinstance(role, str) for role in self.roles):
+            raise ConfigError("Identity(roles): a list of texts")
         object.__setattr__(self, "roles", tuple(self.roles))
 
 
