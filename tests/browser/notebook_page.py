@@ -164,6 +164,18 @@ class NotebookPage:
         )
         return sources
 
+    def cell_states(self) -> list[list[object]]:
+        """Kind, text and execution count of every cell: what no key in a panel may change."""
+        states: list[list[object]] = self.page.evaluate(
+            f"() => {_CURRENT}.content.widgets.map(cell => "
+            "[cell.model.type, cell.model.sharedModel.getSource(), cell.model.executionCount])"
+        )
+        return states
+
+    def command_mode(self) -> None:
+        """Leaves the cells' text, so that a letter is a command of the application's."""
+        self.page.evaluate(f"() => {{ {_CURRENT}.content.mode = 'command'; return null; }}")
+
     def index_of_cell(self, text: str) -> int:
         """The index of the first cell whose text begins a line with this."""
         return next(number for number, source in enumerate(self.cell_sources()) if f"\n{text}" in f"\n{source}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.browser.conftest import OpenNotebook, everywhere
@@ -183,12 +184,17 @@ class TestRestart:
         assert report(notebook)["messages"] == 4
 
 
-@everywhere
+# What ruins a notebook in command mode: new cells, cut, delete, restart, interrupt; then the keys that run cells.
+KEYS = "abxdd00ii"
+RUNNING_KEYS = ("Shift+Enter", "Control+Enter", "Delete")
+
+
 class TestKeyboard:
     """What is typed in the panel stays there."""
 
-    def test_keys_change_no_cell(self, open_notebook: OpenNotebook) -> None:
-        """C26 of widget.md, for the box: cells are unchanged, the text is intact, Shift+Enter breaks the line."""
+    @pytest.mark.parametrize("server", ["served"], indirect=True)
+    def test_keys_of_the_box(self, open_notebook: OpenNotebook) -> None:
+        """C26 of widget.md, in a page of its own: the text is intact, Shift+Enter breaks the line."""
         notebook = open_notebook(cells('"Heard."'))
         notebook.run_all()
         panel, before = notebook.panel(), notebook.cell_sources()
@@ -201,3 +207,91 @@ class TestKeyboard:
         expect(panel.message("assistant")).to_contain_text("Heard.")
         expect(panel.message("user")).to_contain_text("abxdd")
         assert notebook.cell_sources() == before
+
+    def test_keys_change_no_cell(self, open_notebook: OpenNotebook) -> None:
+        """C26 of widget.md: in command mode, in each control: cells are unchanged and not run, the text is intact."""
+        notebook = open_notebook(
+            [
+                EFFECT,
+                '''
+from chatnb import Agent, ClientTool, action
+from chatnb.models import Reply, ScriptedModel
+
+orders = [1, 2, 3]
+
+@action(needs_approval=True)
+def refund(order: str, amount: float = 5.0) -> str:
+    """Pay back."""
+    effect(refund=order)
+    return "paid"
+
+fields = {"type": "object", "properties": {"first": {"type": "string"}, "likes": {"enum": ["tea", "coffee"]}}}
+who = ClientTool(name="who", description="Asks", parameters={"type": "object", "properties": {}}, form=fields)
+model = ScriptedModel(["Heard.", Reply(calls=[("refund", {"order": "7"}), ("who", {})])])
+chat = Agent(model, actions=[refund]).chat("keys")
+''',
+                'chat.view(height="700px", client_tools=[who], transcript=False)',
+            ]
+        )
+        notebook.run_all()
+        panel, before = notebook.panel(), notebook.cell_states()
+        keyboard = notebook.page.keyboard
+        button = panel.root.get_by_role
+
+        def type_into(field: Locator, text: str | None = KEYS) -> None:
+            field.focus()
+            keyboard.press("End")
+            keyboard.type(KEYS)
+            for key in RUNNING_KEYS:
+                keyboard.press(key)
+            if text is not None:
+                expect(field).to_have_value(text)
+
+        notebook.command_mode()
+        type_into(panel.box, KEYS + "\n")
+        panel.box.fill("abxdd")
+        panel.box.press("Enter")
+        expect(panel.message("assistant")).to_contain_text("Heard.")
+        expect(panel.message("user")).to_contain_text("abxdd")
+        panel.send("Two asks")
+        ask = panel.root.get_by_role("group", name="Approval needed: refund")
+        expect(ask).to_be_visible()
+        panel.wait_for_status("ready")
+
+        notebook.command_mode()
+        type_into(ask.get_by_label("Reason (optional)"))
+        ask.get_by_role("button", name="Edit arguments").click()
+        type_into(ask.get_by_label("order"), "7" + KEYS)
+        type_into(ask.get_by_label("amount"), "5" + KEYS)
+        form = panel.cards.last
+        type_into(form.get_by_label("first"))
+        type_into(form.get_by_label("likes"), None)
+        first = panel.message("user", 0)
+        first.hover()
+        first.get_by_role("button", name="Edit", exact=True).click()
+        # In a box of lines Shift+Enter and Control+Enter may break the line, and nothing else.
+        edit = first.get_by_role("textbox", name="Edit message")
+        type_into(edit, None)
+        assert edit.input_value().rstrip("\n") == "abxdd" + KEYS
+        button("button", name="More").click()
+        for key in (*KEYS, "Delete"):
+            keyboard.press(key)
+        panel.root.get_by_role("menuitem", name="Run an action").click()
+        type_into(panel.root.get_by_role("combobox", name="Run an action"), None)
+        run = panel.root.get_by_role("region", name="Run an action")
+        type_into(run.get_by_label("order"))
+        run.get_by_role("button", name="Cancel").click()
+        panel.box.fill("")
+        panel.box.press_sequentially("Of @ord")
+        expect(panel.root.get_by_role("option", name=re.compile("^orders"))).to_be_visible()
+        for key in ("Delete", "ArrowDown", "Escape"):
+            keyboard.press(key)
+        expect(panel.box).to_have_value("Of @ord")
+        undo, attach = button("button", name="Undo"), button("button", name="Attach files")
+        for place in (panel.log, panel.articles.first, undo, attach):
+            place.focus()
+            keyboard.type(KEYS)
+            keyboard.press("Delete")
+        assert notebook.cell_states() == before
+        assert [effect for effect in notebook.effects() if "refund" in effect] == []
+        expect(panel.articles).to_have_count(4)

@@ -35,7 +35,11 @@ export function isolate(root: HTMLElement): () => void {
     } else if (walk(root, key)) key.preventDefault();
   };
   for (const type of KEPT) root.addEventListener(type, stop);
+  // Notebook looks at keys before they come here, and at the focused element itself before it looks around it.
+  const mark = ({ target }: Event): unknown => ((target as HTMLElement).dataset.lmSuppressShortcuts = "true");
+  root.addEventListener("focusin", mark);
   return () => {
+    root.removeEventListener("focusin", mark);
     for (const type of KEPT) root.removeEventListener(type, stop);
   };
 }
