@@ -65,7 +65,7 @@ def make_app(agent: Agent, options: HttpOptions, *, url: str, description: str |
     async def capability(request: Request) -> Response:
         person = site.require_person(await site.identify(request), "The proof of a click")
         response = Response(status_code=204, headers={"cache-control": "no-store"})
-        site.proof.mint(response, person, secure=request.url.scheme == "https")
+        site.proof.mint(response, person, secure=request.scope["scheme"] == "https")
         return response
 
     routes: list[Any] = [

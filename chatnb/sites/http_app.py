@@ -128,7 +128,7 @@ def make_app(agent: Agent, options: HttpOptions) -> Starlette:
     async def capability(request: Request) -> Response:
         person = site.require_person(await site.identify(request), "The proof of a click")
         response = Response(status_code=204, headers={"cache-control": "no-store"})
-        site.proof.mint(response, person, secure=request.url.scheme == "https")
+        site.proof.mint(response, person, secure=request.scope["scheme"] == "https")
         return response
 
     async def openapi(_request: Request) -> Response:
@@ -179,5 +179,5 @@ def panel_routes(site: HttpSite, page: PageRoutes) -> list[Any]:
 async def _not_found(request: Request, error: Exception) -> Response:
     if inspect.isawaitable(error):
         raise AssertionError
-    code = "unknown_action" if request.url.path.startswith("/actions/") else "not_found"
+    code = "unknown_action" if request.scope["path"].startswith("/actions/") else "not_found"
     return answer_error(404, code, "There is nothing here.")

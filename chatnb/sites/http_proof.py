@@ -71,8 +71,11 @@ class Proof:
 
 def is_same_origin(request: Request) -> bool:
     """Tell whether a request names its own server as the page's origin."""
-    origin = urlsplit(request.headers.get("origin", ""))
+    try:
+        origin = urlsplit(request.headers.get("origin", ""))
+    except ValueError:
+        return False
     return bool(origin.netloc) and (origin.scheme, origin.netloc.lower()) == (
-        request.url.scheme,
+        request.scope["scheme"],
         request.headers.get("host", "").lower(),
     )

@@ -343,6 +343,15 @@ class TestBorder:
             assert answer.headers["access-control-allow-origin"] == "http://front.example"
             assert client.post("/actions/sales", json={}, headers={"origin": "http://x.example"}).status_code == 403
 
+    def test_no_host_no_origin(self) -> None:
+        """A host or an origin that is none is refused, never a 500."""
+        with serving(Agent(ScriptedModel([]), actions=ACTIONS), authenticate=by_key) as at, client_of(at) as client:
+            for broken in ("http://[::1", "null", "http://x:99999999"):
+                headers = {"host": broken.removeprefix("http://"), "origin": broken, "x-chatnb-ui": "1"}
+                assert client.post("/actions/refund", json={}, headers=headers).status_code in (400, 403)
+                assert client.get("/ui-capability", headers=headers).status_code == 204
+                assert client.get("/nothing", headers=headers).status_code == 404
+
     def test_host(self) -> None:
         """With `hosts`, a request under another name is refused."""
         agent = Agent(ScriptedModel([]), actions=[sales])
