@@ -32,7 +32,7 @@ def calls(name: str, *arguments: dict[str, Any]) -> list[Any]:
 
 
 def parts(chat: Any) -> list[Any]:
-    return [p for m in chat.messages for p in m.parts if hasattr(p, "tool_call_id")]
+    return [p for m in chat.messages for p in m.parts if p.tool_call_id is not None]
 
 
 class TestObjects:
