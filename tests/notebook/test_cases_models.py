@@ -20,7 +20,7 @@ KEY = "sk-ant-test-0123456789abcdef"
 
 def calls_of(chat: Any) -> list[Any]:
     """The tool parts of the newest answer."""
-    return [part for part in chat.messages[-1].parts if hasattr(part, "tool_call_id")]
+    return [part for part in chat.messages[-1].parts if part.tool_call_id is not None]
 
 
 def claude(server: FakeAnthropic, **options: Any) -> AnthropicModel:
