@@ -35,8 +35,10 @@ from ..errors import ChatInUseError, ChatnbError, ForbiddenError, InputError, Me
 from ..turns.decisions import Decision
 from .a2a_tasks import (
     ARTIFACT,
+    BETWEEN,
     ENDED,
     PREFIX,
+    Writer,
     chat_id_of,
     context_of,
     new_context_id,
@@ -110,18 +112,21 @@ class ChatTasks(RequestHandler):
         return chat, task_id, submission
 
     async def _follow(self, chat: Chat, task_id: str, submission: Submission) -> AsyncGenerator[Any]:
-        yield await self._read(chat, task_id)
+        task, before = await self._place.on_runtime(lambda: _begin(chat, task_id, submission))
+        if task is None:
+            raise TaskNotFoundError
+        yield task
         context_id = context_of(task_id)
-        has_text = False
+        writer = Writer(before)
         async for batch in submission._log.read_batches():
-            text = "".join(str(c["delta"]) for c in batch if c["type"] == "text-delta")
+            append = writer.has_written
+            text = "".join(map(writer.take, batch))
             if text:
                 clean = text if self._place.redact is None else self._place.redact(text)
                 artifact = Artifact(artifact_id=ARTIFACT, name="answer", parts=[new_text_part(clean)])
                 yield TaskArtifactUpdateEvent(
-                    task_id=task_id, context_id=context_id, artifact=artifact, append=has_text, last_chunk=False
+                    task_id=task_id, context_id=context_id, artifact=artifact, append=append, last_chunk=False
                 )
-                has_text = True
         await _outcome(submission)
         task = await self._read(chat, task_id)
         yield TaskStatusUpdateEvent(task_id=task_id, context_id=context_id, status=task.status)
@@ -232,6 +237,18 @@ def identity_of(context: ServerCallContext) -> Identity | None:
     """Return who calls, as the site has authenticated them."""
     found: Identity | None = context.state.get(IDENTITY_KEY)
     return found
+
+
+def _begin(chat: Chat, task_id: str, submission: Submission) -> tuple[Task | None, str]:
+    """Return a task without its answer, which the stream brings from the start, and the answer before this turn."""
+    task = read_task(chat, task_id)
+    if task is None:
+        return None, ""
+    writer = Writer("")
+    said = "".join(map(writer.take, list(submission._log._chunks)))
+    whole = "".join(part.text for artifact in task.artifacts for part in artifact.parts)
+    task.ClearField("artifacts")
+    return task, whole.removesuffix(said).removesuffix(BETWEEN) if said else whole
 
 
 async def _outcome(submission: Submission) -> Any:

@@ -19,6 +19,7 @@ from ..actions.redaction import mask_secrets
 from ..messages import TextPart, UIMessage
 from ..store.records import TurnRow
 from ..turns.records import Pending
+from ..turns.wire import WireChunk
 from .a2a_replay import LOST, find_lost_calls
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 PREFIX = "a2a-"
 ARTIFACT = "answer"
+BETWEEN = "\n\n"
+"""What stands between two texts of an answer."""
 WAITS = "A person has to approve this call. The owner of the task decides on the page of this server."
 FAILED = "The agent could not finish this task."
 
@@ -161,4 +164,28 @@ def answer_text(answer: UIMessage | None) -> str:
     """Return the text of an answer."""
     if answer is None:
         return ""
-    return "\n\n".join(p.text for p in answer.parts if isinstance(p, TextPart) and p.text)
+    return BETWEEN.join(p.text for p in answer.parts if isinstance(p, TextPart) and p.text)
+
+
+class Writer:
+    """Makes the text of an answer from its chunks, as `answer_text` makes it from its parts.
+
+    Args:
+        before: The answer's text before; the first piece repeats it.
+    """
+
+    def __init__(self, before: str) -> None:
+        self._before = before
+        self._is_new = False
+        self.has_written = False
+
+    def take(self, chunk: WireChunk) -> str:
+        """Return the text that a chunk adds."""
+        if chunk["type"] == "text-start":
+            self._is_new = True
+        if chunk["type"] != "text-delta" or not chunk["delta"]:
+            return ""
+        between = BETWEEN if self._is_new and (self.has_written or self._before) else ""
+        piece = f"{'' if self.has_written else self._before}{between}{chunk['delta']}"
+        self._is_new, self.has_written = False, True
+        return piece

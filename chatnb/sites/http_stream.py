@@ -77,9 +77,12 @@ class EventStream:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response."""
         writer = _Writer(send, self._keep_alive)
+        is_old = scope.get("http_version", "1.1").startswith("1")  # HTTP/2 has no such header
+        names = [name for name in self._headers if is_old or name != "connection"]
+        headers = [(name.encode(), self._headers[name].encode()) for name in names]
         watch = asyncio.ensure_future(_until_gone(receive))
         ends = asyncio.ensure_future(self._closing.wait())
-        work = asyncio.ensure_future(self._send_all(writer))
+        work = asyncio.ensure_future(self._send_all(writer, headers))
         try:
             await asyncio.wait({watch, ends, work}, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
@@ -94,8 +97,7 @@ class EventStream:
             await self._source.aclose()
             self._left(self._how)
 
-    async def _send_all(self, writer: _Writer) -> None:
-        headers = [(name.encode(), value.encode()) for name, value in self._headers.items() if name != "connection"]
+    async def _send_all(self, writer: _Writer, headers: list[tuple[bytes, bytes]]) -> None:
         await writer.start(headers)
         loop = asyncio.get_running_loop()
         async for events in self._source:

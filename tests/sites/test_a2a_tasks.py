@@ -113,6 +113,18 @@ def text_of(task: Any) -> str:
     return "".join(part.text for artifact in task.artifacts for part in artifact.parts)
 
 
+def joined(events: list[Any]) -> str:
+    """The artifact that the events of a stream make."""
+    text = ""
+    for event in events:
+        if event.HasField("task"):
+            text = text_of(event.task)
+        elif event.HasField("artifact_update"):
+            piece = event.artifact_update.artifact.parts[0].text
+            text = text + piece if event.artifact_update.append else piece
+    return text
+
+
 def approvals(task: Any) -> list[dict[str, Any]]:
     from google.protobuf.json_format import MessageToDict
 
@@ -177,6 +189,23 @@ class TestMessages:
         assert "".join(p.artifact.parts[0].text for p in pieces) == "one two three"
         assert [p.append for p in pieces] == [False] + [True] * (len(pieces) - 1)
         assert events[-1].status_update.status.state == DONE
+
+    async def test_streamed_text_is_the_stored_one(self) -> None:
+        """The pieces of a stream make the artifact as it is stored, over several steps and after a decision too."""
+        steps = [
+            Reply("Let me look.", calls=[("look", {})]),
+            Reply("I ask.", calls=REFUND.calls),
+            Reply("done", delay=1),
+        ]
+        with serving(*steps) as address:
+            async with caller(address, streaming=True) as client:
+                events = [event async for event in client.send_message(say("go"))]
+                assert joined(events) == "Let me look.\n\nI ask."
+                task = await client.get_task(GetTaskRequest(id=events[0].task.id))
+                decide(address, task)
+                events = [e async for e in client.subscribe(SubscribeToTaskRequest(id=task.id))]
+                end = await until(client, task.id, DONE)
+                assert joined(events) == text_of(end) == "Let me look.\n\nI ask.\n\ndone"
 
     async def test_context(self) -> None:
         """Messages of one context are one conversation; tasks are listed by their owner alone."""

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from chatnb import Agent, ClientTool, action
-from chatnb.messages import is_tool_part
+from chatnb.messages import SSE_HEADERS, is_tool_part
 from chatnb.models import Reply, ScriptedModel
 from tests.sites.http_server import Client, answer_of, by_key, chunks_of, client_of, code_of, serving, user
 
@@ -81,8 +81,7 @@ class TestMessages:
         """A new message is answered by the stream of its turn, with the AI SDK's headers and the done marker."""
         with chatting("Hello there") as (client, _):
             response = client.post_chat("c", [user("hi")])
-            assert response.headers["content-type"] == "text/event-stream"
-            assert response.headers["x-vercel-ai-ui-message-stream"] == "v1"
+            assert {name: response.headers[name] for name in SSE_HEADERS} == dict(SSE_HEADERS)
             assert response.text.endswith("data: [DONE]\n\n")
             kinds = [chunk["type"] for chunk in chunks_of(response)]
             assert kinds[0] == "start"
