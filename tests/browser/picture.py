@@ -27,7 +27,7 @@ def main() -> None:
             browser = playwright.chromium.launch(executable_path=program)
             page = browser.new_page(viewport={"width": 1150, "height": 1000}, device_scale_factor=1.5)
             notebook = NotebookPage(page, server, server.files / "tour" / "01_first_chat.ipynb").open()
-            for index in (1, 3):
+            for index in (1, 3, 5):
                 notebook.run_cell(index)
             panel = notebook.panel()
             panel.root.get_by_role("button", name="Show the sales").click()
