@@ -14,7 +14,7 @@ from ._json import JsonValue
 from ._pending import as_json, json_or_none
 from .actions import Identity
 from .actions.effects import refuse_decision_inside_call
-from .errors import ChatClosedError, ForbiddenError, InputError, InvalidArgumentsError, LeaseLostError
+from .errors import ForbiddenError, InputError, InvalidArgumentsError
 from .history.api import checked_messages
 from .messages import UIMessage
 from .store import InputKind
@@ -220,12 +220,9 @@ class ChatInputs:
     # --- inside -------------------------------------------------------------------------------------------------
 
     def _check_open(self) -> None:
-        closed = self._engine.closed
-        if closed is None:
-            return
-        if closed.startswith("taken over"):
-            raise LeaseLostError(f"chat {self.id!r} was {closed}")
-        raise ChatClosedError(f"chat {self.id!r} is closed; open it again with agent.chat({self.id!r})")
+        error = self._engine.closed_error()
+        if error is not None:
+            raise error
 
     def _submit(
         self,

@@ -14,7 +14,7 @@ from typing import Any
 
 from .._json import JsonValue
 from .._killpoint import kill_point
-from ..errors import ChatnbError, InputError, LeaseLostError, StoreError
+from ..errors import ChatnbError, InputError, StoreError
 from ..history import has_something_to_answer
 from ..messages import UIMessage
 from ..runtime.contain import contained
@@ -43,8 +43,8 @@ class ChatEngine(EngineRecovery):
     def admit(self, input_: Input) -> None:
         """Write an input down, then put it in line (W1). A failed write settles it `error`, stage `input`."""
         submission = input_.submissions[0]
-        if self.closed is not None:
-            error = LeaseLostError(self.closed) if "taken over" in self.closed else StoreError(self.closed)
+        error = self.closed_error()
+        if error is not None:
             submission._settle(Outcome(status="error", error=TurnError.of("input", error)))
             return
         policy = self.definition.concurrency

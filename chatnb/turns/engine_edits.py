@@ -22,6 +22,8 @@ class EngineEdits(EngineServices):
 
         Raises:
             ChatBusyError: The chat works.
+            ChatClosedError: The chat is closed.
+            LeaseLostError: Another kernel has it.
         """
         self._check_idle()
         changed = edit(self.tree.messages)
@@ -56,6 +58,9 @@ class EngineEdits(EngineServices):
             self.edit_from_cell(edit)
 
     def _check_idle(self) -> None:
+        error = self.closed_error()
+        if error is not None:
+            raise error
         if not self.queue.is_idle:
             raise ChatBusyError(
                 "the chat is at work, so its history can't be edited from a cell; wait for `await chat.stable()`, or "

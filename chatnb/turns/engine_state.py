@@ -12,6 +12,7 @@ from .._ids import NewId
 from .._json import JsonValue
 from .._ports import Tracer
 from ..actions.ports import GrantRow
+from ..errors import ChatClosedError, ChatnbError, LeaseLostError
 from ..history import History, Node, Tree
 from ..history.repair import normalise_message
 from ..messages import UIMessage, as_message, is_tool_part
@@ -120,6 +121,14 @@ class EngineState:
             row = self.store.load_last_turn(self.chat_id, before=row.number)
         if row is not None:
             self.last_client_data = self.last_client_data_row = row.client_data
+
+    def closed_error(self) -> ChatnbError | None:
+        """Return what an input or edit raises once the chat is closed or belongs to another kernel, else None."""
+        if self.closed is None:
+            return None
+        if self.closed.startswith("taken over"):
+            return LeaseLostError(f"chat {self.chat_id!r} was {self.closed}")
+        return ChatClosedError(f"chat {self.chat_id!r} is closed; open it again with agent.chat({self.chat_id!r})")
 
     def reload_grants(self) -> None:
         """Read the grants that may still be decided or used."""

@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
+
 from chatnb import Agent
+from chatnb.errors import ChatClosedError
 from chatnb.models import Reply, ScriptedModel
 from chatnb.store import memory_store
 
@@ -139,3 +142,28 @@ class TestThread:
             assert [m.text for m in chat.messages] == ["after", "b"]
         finally:
             chat.close()
+
+
+class TestClosed:
+    """A chat that was closed says so, whatever is asked of it."""
+
+    def test_inputs_and_edits(self) -> None:
+        """Section 1: ChatClosedError, nothing written; reading goes on; opened again it is as it was."""
+        agent = Agent(ScriptedModel(["one"]), store=memory_store(), runtime="thread")
+        chat = agent.chat("gone")
+        chat.send("hi").result(10)
+        chat.close()
+        for ask in (
+            lambda: chat.send("more"),
+            lambda: chat.history.set([]),
+            lambda: chat.history.switch(chat.messages[0].id),
+            lambda: chat.set_messages([]),
+            lambda: chat.inject("context"),
+            lambda: chat.approve("x"),
+        ):
+            with pytest.raises(ChatClosedError, match="open it again"):
+                ask()
+        assert [m.text for m in chat.messages] == ["hi", "one"]
+        again = agent.chat("gone")
+        assert [m.text for m in again.messages] == ["hi", "one"]
+        again.close()
