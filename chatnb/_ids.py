@@ -25,12 +25,17 @@ _ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 def random_word(length: int) -> str:
     """Return `length` random lower-case letters and digits."""
-    return "".join(secrets.choice(_ALPHABET) for _ in range(length))
+    number = secrets.randbelow(len(_ALPHABET) ** length)  # one question to the system for all of them
+    letters: list[str] = []
+    for _ in range(length):
+        number, place = divmod(number, len(_ALPHABET))
+        letters.append(_ALPHABET[place])
+    return "".join(letters)
 
 
 def new_id(kind: Kind) -> str:
-    """Return a new id such as `msg-3f9…` with 16 random characters."""
-    return f"{kind}-{random_word(16)}"
+    """Return a new id such as `msg-3f9…` with 16 random characters; 12 for a message, whose id is in every frame."""
+    return f"{kind}-{random_word(12 if kind == 'msg' else 16)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ class Channel:
         shelf: AssetShelf,
         package: str = "",
     ) -> None:
-        self.epoch = secrets.token_urlsafe(6)
+        self.epoch = secrets.token_urlsafe(4)  # in every frame
         self._send_raw = send
         self._read_state = read_state
         self._read_facts = read_facts

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-GAP = 0.0345
-"""Seconds from the end of one paced frame to the next: 34 ms, and the half that a timer may be early."""
+GAP = 0.035
+"""Seconds from the end of one paced frame to the next: 34 ms, and the one that a timer may be early."""
 SLACK = 0.005
 """Seconds that a frame which is due waits for the loop to be awake anyway: a wake-up costs more than the frame."""
 MARKS = (0.5, 2.0, 10.0)
