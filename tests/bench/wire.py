@@ -5,11 +5,15 @@ store on. The floor sends the same deltas raw, by custom messages at 30 a second
 1.2 times the floor's, kernel CPU at most 2 times, the same at both lengths. Then 4,000 deltas as fast as possible,
 which must end complete. The transcript, which is renewed once a turn, is off.
 
-    python -m tests.bench.wire
+Each measurement has a new kernel. All are taken in turn, several times over, and the medians are compared: what else
+the machine does falls on floor and chat alike.
+
+    python -m tests.bench.wire [ROUNDS]
 """
 
 from __future__ import annotations
 
+import statistics
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -25,6 +29,7 @@ from tests.browser.notebook_page import EFFECT, NotebookPage, write_notebook
 
 DELTAS = 1000
 FAST_DELTAS = 4000
+ROUNDS = 3
 BYTES_AIM, CPU_AIM = 1.2, 2.0
 
 SETUP = (
@@ -107,9 +112,15 @@ SEND = 'await measured("{name}", chat.send("Go"))'
 class Cost:
     """What one run cost: bytes from the server to the page, and seconds of kernel CPU."""
 
-    sent: int
+    sent: float
     cpu: float
     wall: float
+
+    @classmethod
+    def median(cls, costs: list[Cost]) -> Cost:
+        """The median of each figure."""
+        fields = [(cost.sent, cost.cpu, cost.wall) for cost in costs]
+        return cls(*(statistics.median(values) for values in zip(*fields, strict=True)))
 
     def per_delta(self, deltas: int) -> str:
         """One line for people."""
@@ -143,26 +154,42 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-def main() -> None:
+def main(rounds: int = ROUNDS) -> None:
     """Measures and prints."""
+    costs: dict[str, list[Cost]] = {}
     with tempfile.TemporaryDirectory() as folder, chromium() as browser:
         server = JupyterServer("lab", Path(folder, "server"))
         server.start()
         try:
-            floor = measure(
-                browser, server, "floor", ["floor", f'await measured("floor", raw(floor, {DELTAS}, 0.005))']
-            )
-            print(f"{'floor':<6} {floor.per_delta(DELTAS)}")
-            for name, messages, deltas, delay in RUNS:
-                chat = CHAT.format(name=name, messages=messages, deltas=deltas, delay=delay)
-                cost = measure(browser, server, name, [chat, SEND.format(name=name)], whole=text(deltas))
-                line = f"{name:<6} {cost.per_delta(deltas)}"
-                if deltas == DELTAS:
-                    line += f"; bytes x{cost.sent / floor.sent:.2f} (aim {BYTES_AIM})"
-                    line += f", CPU x{cost.cpu / floor.cpu:.2f} (aim {CPU_AIM})"
-                print(line)
+            for number in range(rounds):
+                raw = f'await measured("floor-{number}", raw(floor, {DELTAS}, 0.005))'
+                costs.setdefault("floor", []).append(measure(browser, server, f"floor-{number}", ["floor", raw]))
+                for name, messages, deltas, delay in RUNS:
+                    one = f"{name}-{number}"
+                    chat = CHAT.format(name=one, messages=messages, deltas=deltas, delay=delay)
+                    cost = measure(browser, server, one, [chat, SEND.format(name=one)], whole=text(deltas))
+                    costs.setdefault(name, []).append(cost)
         finally:
             server.stop()
+    report(costs)
+
+
+def report(costs: dict[str, list[Cost]]) -> None:
+    """Prints the medians, and the ratios to the floor's."""
+    floor = Cost.median(costs["floor"])
+    print(f"{'floor':<6} {floor.per_delta(DELTAS)}; {spread(costs['floor'], DELTAS)}")
+    for name, _, deltas, _ in RUNS:
+        cost = Cost.median(costs[name])
+        line = f"{name:<6} {cost.per_delta(deltas)}; {spread(costs[name], deltas)}"
+        if deltas == DELTAS:
+            line += f"; bytes x{cost.sent / floor.sent:.2f} (aim {BYTES_AIM})"
+            line += f", CPU x{cost.cpu / floor.cpu:.2f} (aim {CPU_AIM})"
+        print(line)
+
+
+def spread(costs: list[Cost], deltas: int) -> str:
+    """The CPU of all rounds, for people to see the noise."""
+    return "rounds " + " ".join(f"{cost.cpu / deltas * 1e6:.0f}" for cost in costs)
 
 
 def measure(browser: Browser, server: JupyterServer, name: str, cells: list[str], *, whole: str = "") -> Cost:
@@ -194,6 +221,7 @@ def measure(browser: Browser, server: JupyterServer, name: str, cells: list[str]
     page.wait_for_timeout(500)
     cost = Cost(meter.received - before, effect["cpu"], effect["wall"])
     notebook.shut_down()
+    page.close()
     return cost
 
 
@@ -203,4 +231,4 @@ def text(deltas: int) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    main(*map(int, sys.argv[1:]))
