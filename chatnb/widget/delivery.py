@@ -6,8 +6,10 @@ has waited on the main shell shows the opposite. Some places are known from the 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -63,15 +65,50 @@ def _moment(date: object) -> datetime | None:
     return date if date.tzinfo is not None else date.replace(tzinfo=UTC)
 
 
-def delivery_of_this_place() -> Delivery:
-    """Return what the kernel itself tells: before ipykernel 7, and in the browser, commands wait for the cell."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What is known of a host from the start.
+
+    Attributes:
+        delivery: How commands come.
+        hello_every: Milliseconds after which a view says hello again, because its host delivers nothing by itself.
+        note: What a panel tells people of what does not work here as elsewhere.
+    """
+
+    delivery: Delivery = "unknown"
+    hello_every: int | None = None
+    note: str | None = None
+
+
+COLAB = Place(
+    delivery="between-cells",
+    hello_every=2000,
+    note="Colab shows what is new while a cell runs, else every 2 seconds. To see the chat in a later cell, use "
+    "chat.view() there.",
+)
+BROWSER_NOTE = "This kernel runs in the browser: clicks wait for the cell that runs."
+MEMORY_NOTE = " The chat is in memory only, and gone with the kernel: chat.export() keeps it."
+
+
+def find_place(*, in_memory: bool = False) -> Place:
+    """Find out what this kernel's host is, as far as that matters here.
+
+    Args:
+        in_memory: The chat's store lives in this process only.
+    """
     if sys.platform == "emscripten":
-        return "between-cells"
+        # Files of Pyodide are in memory too, but for JupyterLite's drive.
+        is_lost = in_memory or not os.path.ismount("/drive")
+        return Place(delivery="between-cells", note=BROWSER_NOTE + (MEMORY_NOTE if is_lost else ""))
+    if "google.colab" in sys.modules:
+        return COLAB
     module = sys.modules.get("IPython.core.getipython")
     shell = module.get_ipython() if module is not None else None
+    if getattr(shell, "kernel", None) is None:
+        return Place()
     version = getattr(sys.modules.get("ipykernel"), "version_info", (7,))
-    is_old = getattr(shell, "kernel", None) is not None and version[0] < 7
-    return "between-cells" if is_old else "unknown"
+    is_vs_code = "__vsc_ipynb_file__" in getattr(shell, "user_ns", {})
+    return Place(delivery="between-cells" if version[0] < 7 or is_vs_code else "unknown")
 
 
 def keep_route(comm: Any) -> None:

@@ -191,6 +191,8 @@ class ViewState(Record):
     restorable: list[Restorable] | None = None
     unsaved: bool | None = None
     delivery: Literal["unknown", "parallel", "between-cells"] | None = None
+    hello_every: int | None = None
+    """Milliseconds after which a view says hello again: its host delivers nothing by itself."""
     closed: Closed | None = None
     options: Options | None = None
 

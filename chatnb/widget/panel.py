@@ -25,6 +25,7 @@ from .cells import ANSWER_WITHIN
 from .channel import Channel, Send
 from .commands import CommandDesk
 from .deeds import WidgetDeeds
+from .delivery import Place
 from .inputs import BodyMaker
 from .picture import Delivery, WidgetFacts, is_server_streaming, is_streaming, shown_messages
 from .protocol import HelloCommand
@@ -55,6 +56,7 @@ class Panel:
         tell: Tells the observers of a trait.
         settled: Called when a turn or chat action has ended.
         is_observed: Whether a state trait has an observer.
+        place: What is known of the host.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Panel:
         tell: Callable[[str, Any, Any], None],
         settled: Callable[[], None],
         is_observed: Callable[[], bool] = lambda: True,
+        place: Place = Place(),  # noqa: B008 - it does not change
     ) -> None:
         self._is_observed = is_observed
         self._settings = settings
@@ -77,7 +80,8 @@ class Panel:
         self._origin = origin
         self._held = False
         self._local: tuple[UIMessage, ...] | None = None
-        self._delivery: Delivery = "unknown"
+        self._place = place
+        self._delivery: Delivery = place.delivery
         self._is_open = False
         self._actions: tuple[Mapping[str, Any], list[JsonValue]] | None = None
         self._saved: tuple[Sequence[UIMessage], Form] | None = None
@@ -116,6 +120,8 @@ class Panel:
         )
         self.desk = CommandDesk(self.deeds)
         self.notifier = TraitNotifier(seam.loop, seam.notify, self.traits, self._tell, self._is_observed)
+        if self._place.note is not None:
+            self.deeds.notices.show({"id": "host", "text": self._place.note})
         self.channel.start()
         self.notifier.start()
         self._unsubscribe = seam.subscribe(self._on_update)
@@ -290,6 +296,7 @@ class Panel:
             ready_to_continue=self._is_ready_to_continue(state),
             unsaved=self.seam.is_unsaved(),
             delivery=self._delivery,
+            hello_every=self._place.hello_every,
             options=self._options(),
             command_ids=self.deeds.command_ids if self._is_open else {},
             schemas={name: action.input_schema for name, action in self.seam.actions.items()} if state.pending else {},

@@ -59,6 +59,7 @@ class WidgetFacts:
     ready_to_continue: bool = False
     unsaved: bool = False
     delivery: Delivery = "unknown"
+    hello_every: int | None = None
     options: Form = field(default_factory=dict)
     command_ids: Mapping[str, str] = field(default_factory=dict)
     schemas: Mapping[str, JsonValue] = field(default_factory=dict)
@@ -108,6 +109,7 @@ def make_picture(state: ChatState, facts: WidgetFacts, form: ViewForm) -> Pictur
         "restorable": [_restorable(item) for item in state.restorable],
         "unsaved": facts.unsaved,
         "delivery": facts.delivery,
+        "helloEvery": facts.hello_every,
         "closed": _closed(state.closed),
         "options": facts.options,
     }

@@ -13,7 +13,7 @@ from .._ids import random_word
 from .._json import JsonValue
 from ..errors import ChatClosedError, ConfigError
 from .assets import read_bundle
-from .delivery import DeliveryFinder, delivery_of_this_place, keep_route
+from .delivery import DeliveryFinder, find_place, keep_route
 from .outputs import TranscriptOutputs, is_in_marimo, publish_output, transcript_bundle
 from .panel import Panel
 from .redaction import describe, locate
@@ -122,7 +122,8 @@ class ChatWidget(anywidget.AnyWidget):
         live = {name: _checked(name, value) for name, value in options.items() if name in LIVE}
         self._settings = settings
         self._outputs = TranscriptOutputs(self._render_transcript, publish_output, self._is_settled, self._on_runtime)
-        self._delivery = DeliveryFinder(delivery_of_this_place())
+        place = find_place(in_memory=getattr(getattr(opened._engine, "store", None), "in_memory", False))
+        self._delivery = DeliveryFinder(place.delivery)
         self._live = {name: getattr(self, name) for name in LIVE} | live
         # The panel first: with the comm the host asks for the state, which has the snapshot of what there is.
         self._panel = Panel(
@@ -134,6 +135,7 @@ class ChatWidget(anywidget.AnyWidget):
             self._tell,
             self._on_settled,
             self._is_observed,
+            place,
         )
         try:
             super().__init__(**live)
@@ -144,7 +146,6 @@ class ChatWidget(anywidget.AnyWidget):
         keep_route(self.comm)
         self._in_marimo = is_in_marimo()
         super().observe(self._on_option, list(LIVE))
-        self._panel.note_delivery(self._delivery.found)
         if settings.get_initial_messages is not None and self._panel.seam.is_untouched():
             self._panel.seam.spawn(self._panel.fill(settings.get_initial_messages), "the first messages")
 

@@ -197,7 +197,7 @@ class FakeChat:
         return record
 
     def _do_send(self, submission: FakeSubmission, origin: str, parts: Any) -> None:
-        text = "".join(part["text"] for part in parts if part["type"] == "text")
+        text = parts if isinstance(parts, str) else "".join(p["text"] for p in parts if p["type"] == "text")
         self.say(text)
         self.begin(own=origin)
         for word in ("one ", "two ", "three"):

@@ -102,8 +102,12 @@ class Page:
 
     def _watch(self) -> None:
         silent = self._timers.time() - self._heard_at
+        every = self.state.get("helloEvery")
         if self.state.get("status") in ("submitted", "streaming") and silent >= 5:
             self._gap()
+        elif every is not None and silent >= every / 1000:
+            self._heard_at = self._timers.time()
+            self.hello()
         self._timers.call_later(1.0, self._watch)
 
     # --- frames -------------------------------------------------------------------------------------------------

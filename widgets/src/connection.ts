@@ -89,7 +89,9 @@ export class Connection {
     ];
     this.sayHello();
     this.silenceTimer = setInterval(() => {
-      if (!this.isOpen || !this.answered || !this.store.isRunning || Date.now() - this.heardAt < SILENCE) return;
+      // Some hosts deliver nothing by themselves (Colab).
+      const patience = this.store.state.helloEvery ?? (this.store.isRunning ? SILENCE : Infinity);
+      if (!this.isOpen || !this.answered || Date.now() - this.heardAt < patience) return;
       // Only a question: a current view goes on applying what comes.
       this.heardAt = Date.now();
       this.transmitHello();

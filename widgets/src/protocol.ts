@@ -130,6 +130,7 @@ export interface ViewState {
   restorable?: Restorable[] | null;
   unsaved?: boolean | null;
   delivery?: "unknown" | "parallel" | "between-cells" | null;
+  helloEvery?: number | null;
   closed?: Closed | null;
   options?: Options | null;
 }

@@ -42,6 +42,7 @@ export const READY: State = {
   restorable: null,
   unsaved: false,
   delivery: null,
+  helloEvery: null,
   closed: null,
 };
 

@@ -86,6 +86,14 @@ describe("loss", () => {
     expect(transport.of("hello")).toHaveLength(before + 1);
   });
 
+  it("widget.md 8: where a host delivers nothing by itself a view says hello every 2 s", () => {
+    const { transport, greet } = connect();
+    greet([], 0, { state: { helloEvery: 2000 } });
+    const before = transport.of("hello").length;
+    vi.advanceTimersByTime(10_000);
+    expect(transport.of("hello").length - before).toBe(5);
+  });
+
   it("C37 of widget.md: a reset in pieces is applied when all have come, in order; one lost means hello again", () => {
     const { transport, connection, store, ops } = connect();
     const piece = (index: number, ids: string[]): void =>
