@@ -32,6 +32,18 @@ class Presented:
     bundle: Mapping[str, JsonValue] | None = None
 
 
+IN_OBJECTS = "The object itself is in chat.objects."
+"""The end of a note that stands for a result which can't be shown; its name is filled in when the result is kept."""
+
+
+def naming(bundle: Mapping[str, JsonValue], name: str | None) -> Mapping[str, JsonValue]:
+    """Return a result's bundle whose note, if it is one, names the object."""
+    text = bundle.get("text/plain")
+    if name is None or not isinstance(text, str) or not text.endswith(IN_OBJECTS):
+        return bundle
+    return {**bundle, "text/plain": f'{text.removesuffix(IN_OBJECTS)}The object itself is chat.objects["{name}"].'}
+
+
 class Objects(Protocol):
     """The results of a chat as Python objects (spec/notebook.md, section 4)."""
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
+
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from .._json import JsonValue
 from ..errors import ActionError, ActionOutputContractError, StopTurn
@@ -43,6 +46,7 @@ HIDDEN_TEXT = "The action failed."
 """What HTTP, MCP and A2A say of a plain exception."""
 
 _MAX_TEXT = 2000
+_log = logging.getLogger("chatnb")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +114,8 @@ def failure_of(error: BaseException, action: Action | None = None) -> CallFailur
             code=code,
             text=text,
             public_text=text if known and code != "action_failed" else HIDDEN_TEXT,
-            status_code=error.status_code if known else STATUS_CODES["action_failed"],
-            details=error.details if known else None,
+            status_code=_status(error.status_code, code) if known else STATUS_CODES["action_failed"],
+            details=_plain(error.details) if known else None,
             exception=error,
         )
     if isinstance(error, KeyboardInterrupt):
@@ -130,3 +134,21 @@ def failure_of(error: BaseException, action: Action | None = None) -> CallFailur
     return CallFailure(
         code="action_failed", text=text[:_MAX_TEXT], public_text=HIDDEN_TEXT, status_code=500, exception=error
     )
+
+
+def _status(given: object, code: str) -> int:
+    """Return a status that says no: a success, or what is no status at all, can't be answered for a failure."""
+    if type(given) is int and 400 <= given <= 599:
+        return given
+    return STATUS_CODES.get(code, 409)
+
+
+def _plain(details: JsonValue) -> JsonValue:
+    """Return details as JSON; of a value that is none its type, never its text. The ledger and the sites hold them."""
+    if details is None:
+        return None
+    try:
+        return to_jsonable_python(details, inf_nan_mode="null", fallback=lambda value: f"<{type(value).__name__}>")
+    except (PydanticSerializationError, ValueError, TypeError, RecursionError):
+        _log.warning("the details of a failure are no JSON; they are left out")
+        return None

@@ -28,7 +28,7 @@ from .children import follow_child, watch_stop
 from .context import ActionContext, Cancellation
 from .definition import Action
 from .effects import CallScope, inside
-from .environment import CallEnvironment, CapturedCall
+from .environment import CallEnvironment, CapturedCall, naming
 from .failures import CallFailure, failure, failure_of
 from .guards import ask_guard, is_async, run_guard
 from .ports import Books, CallRow, GrantRow
@@ -276,7 +276,7 @@ class Runner:
             if output is None:
                 output = compose_output(action, digest, name)
             if captured is not None and digest.presented is not None and digest.presented.bundle:
-                captured.add_bundle(digest.presented.bundle)
+                captured.add_bundle(naming(digest.presented.bundle, name))
         outputs = tuple(captured.close()) if captured is not None else ()
         settled = Settled(
             status="denied" if ended.is_denied else "success" if ended.failure is None else "error",

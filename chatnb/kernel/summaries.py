@@ -130,9 +130,9 @@ def _as_png(value: object, summary: str) -> Bundle:
     return {"text/plain": summary} if png is None else {"image/png": png, "text/plain": summary}
 
 
-def _as_plotly(value: object, _summary: str) -> Bundle:
+def _as_plotly(value: object, summary: str) -> Bundle:
     png = png_of_plotly(value)
-    return {"text/plain": note_of(value)} if png is None else {"image/png": png, "text/plain": note_of(value)}
+    return {"text/plain": note_of(value)} if png is None else {"image/png": png, "text/plain": summary}
 
 
 def _as_json(value: object, summary: str) -> Bundle:

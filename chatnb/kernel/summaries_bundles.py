@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from chatnb._json import JsonValue
+from chatnb.actions.environment import IN_OBJECTS
 from chatnb.kernel.summaries_text import cut, guarded, real_method, repr_text, type_name, without_addresses
 
 TEXT_LIMIT = 20_000
@@ -48,7 +49,7 @@ def bundle_of(value: Any) -> dict[str, JsonValue]:
 
 def note_of(value: object) -> str:
     """Return the note that stands for an object which needs the page's own code."""
-    return f"{type_name(value)}: it can't be shown in a card. The object itself is in chat.objects."
+    return f"{type_name(value)}: it can't be shown in a card. {IN_OBJECTS}"
 
 
 def frame_bundle(frame: Any) -> dict[str, JsonValue]:

@@ -146,9 +146,12 @@ def _png_of_picture(picture: Any) -> str:
 
 
 def png_of_plotly(value: Any) -> str | None:
-    """Return a plotly figure as base64 of a PNG if kaleido is installed, else None."""
+    """Return a plotly figure as base64 of a PNG if kaleido is installed and can draw, else None."""
     from importlib.util import find_spec
 
     if find_spec("kaleido") is None:
         return None
-    return base64.b64encode(value.to_image(format="png")).decode()
+    try:
+        return base64.b64encode(value.to_image(format="png")).decode()
+    except Exception:  # noqa: BLE001 - it finds no browser
+        return None

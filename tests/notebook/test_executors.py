@@ -73,3 +73,24 @@ class TestExecutors:
             "chat = Agent(model, actions=[action(holds, run_in=pool)]).chat('executor-gone')\nawait chat.send('go')"
         )
         assert "ProcessPoolExecutor" in executors.value("told(chat)[0]['error']")
+
+
+class TestPlotly:
+    """A plotly figure, which a page can't draw without plotly's own code."""
+
+    def test_returned_and_shown(self, kernel: Kernel) -> None:
+        """Section 3: a note that names the object in `chat.objects`; none of plotly's own MIME type."""
+        kernel.ok(
+            "import plotly.graph_objects as go, plotly.io\n"
+            "def undrawn(*args, **options): raise ValueError('no kaleido')\n"
+            "plotly.io.to_image = undrawn\n"
+            "def draws() -> object:\n    'Draw.'\n    figure = go.Figure(go.Bar(x=['a'], y=[1]))\n"
+            "    display(figure)\n    return figure\n"
+            "model = ScriptedModel([Reply(calls=[('draws', {})]), 'done'])\n"
+            "chat = Agent(model, actions=[draws]).chat('plotly')\nawait chat.send('go')"
+        )
+        [call] = kernel.value("told(chat)")
+        assert [list(item) for item in call["shown"]] == [["text/plain"], ["text/plain"]]
+        assert 'chat.objects["draws_1"]' in call["shown"][1]["text/plain"]
+        assert "- bar, 1 points" in call["output"]["summary"]
+        assert kernel.value("type(chat.objects['draws_1']).__name__") == "Figure"

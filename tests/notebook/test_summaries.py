@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import importlib.util
 import json
 import os
 import subprocess
@@ -191,9 +192,16 @@ class TestPictures:
         assert found.summary == "PIL image: 3000 x 20 pixels, mode CMYK"
         assert "image/png" in (found.bundle or {})
 
-    def test_plotly(self) -> None:
-        """Section 4: title, trace kinds, point counts; without kaleido a note that names chat.objects."""
+    def test_plotly(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Section 4: title, trace kinds, point counts; a PNG if kaleido can draw, else a note on chat.objects."""
         from plotly import graph_objects as graphs
+
+        def undrawn(*args: Any, **options: Any) -> bytes:
+            raise ValueError("no browser")
+
+        find = importlib.util.find_spec
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: find("json" if name == "kaleido" else name))
+        monkeypatch.setattr(graphs.Figure, "to_image", undrawn)
 
         figure = graphs.Figure(graphs.Scatter(x=[1, 2, 3], y=[1, 2, 3], name="s"), layout={"title": "T"})
         found = present(figure)
@@ -201,6 +209,8 @@ class TestPictures:
         assert "- scatter 's', 3 points" in found.summary
         assert "application/vnd.plotly.v1+json" not in (found.bundle or {})
         assert "chat.objects" in str((found.bundle or {})["text/plain"])
+        monkeypatch.setattr(graphs.Figure, "to_image", lambda *args, **options: b"picture")
+        assert present(figure).bundle == {"image/png": "cGljdHVyZQ==", "text/plain": found.summary}
 
 
 class Colour(enum.Enum):
