@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import date
 from typing import Any
 
 import pytest
@@ -18,6 +19,11 @@ from chatnb.errors import (
 
 from .agents import audits, calls, chat_of, last_results, ledger, parts
 from .fakes import ANN, bench
+
+
+class _Secret:
+    def __repr__(self) -> str:
+        return "hunter2"
 
 
 class TestErrors:
@@ -36,6 +42,34 @@ class TestErrors:
         assert settled.failure is not None
         assert (settled.failure.code, settled.failure.status_code, settled.effect) == ("not_found", 404, "none")
         assert (settled.failure.public_text, settled.failure.details) == ("nothing there", {"id": 7})
+
+    @pytest.mark.parametrize("status", [42, 200, 204, 302, 700, True, "404"])
+    async def test_details_and_status_of_any_kind(self, status: Any) -> None:
+        """Section 6: details become JSON, without the text of what is none; a status that says no is kept alone."""
+        errors = action_errors("odd")
+        cycle: list[Any] = []
+        cycle.append(cycle)
+
+        @action(errors=errors)
+        def details() -> None:
+            """Fail."""
+            given = {"nan": float("nan"), "object": _Secret(), "set": {1}, (1, 2): b"x", "when": date(2026, 1, 1)}
+            errors.fail("x", "odd", details=given, status_code=status)
+
+        @action(errors=errors)
+        def endless() -> None:
+            """Fail."""
+            errors.fail("x", "odd", details=cycle)
+
+        dispatch = bench(details, endless).dispatcher.dispatch
+        failed = (await dispatch("details", {}, site="http")).failure
+        assert failed is not None
+        assert (failed.code, failed.status_code) == ("odd", 409)
+        found = {"nan": None, "object": "<_Secret>", "set": [1], "1,2": "x", "when": "2026-01-01"}
+        assert failed.details == found
+        failed = (await dispatch("endless", {}, site="http")).failure
+        assert failed is not None
+        assert (failed.code, failed.details) == ("odd", None)
 
     async def test_no_write_around_a_nested_write(self, caplog: pytest.LogCaptureFixture) -> None:
         """Section 6: if a nested write entered it stays committed, with a warning."""
