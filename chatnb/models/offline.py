@@ -18,6 +18,7 @@ from chatnb.models.usage import Usage
 
 RHYTHM_VARIABLE = "CHATNB_OFFLINE_RHYTHM"
 _SHORTEST, _LONGEST = 0.010, 0.060
+_TO_GO_ON = 1.0
 
 
 class OfflineModel:
@@ -51,6 +52,9 @@ class OfflineModel:
         pauses = random.Random(f"{self.seed}:{text}")
         has_rhythm = self.rhythm and os.environ.get(RHYTHM_VARIABLE, "1") != "0"
         if text:
+            if has_rhythm and partial:
+                # Who goes on with a broken sentence reads it first; a person sees that it is being recovered.
+                await request.sleep(_TO_GO_ON)
             yield {"type": "text-start", "id": "text-1"}
             for delta in _words(text):
                 if has_rhythm:

@@ -50,7 +50,7 @@ export function Log(): VNode {
 
   const { state } = store;
   const isStreaming = connection.isOpen && state.isStreaming === true;
-  const hasDots = connection.isOpen && state.status === "submitted" && !state.isToolContinuation && !state.isRecovering;
+  const hasDots = connection.isOpen && (state.status === "submitted" || (ui.isExpecting && !isStreaming)) && !state.isToolContinuation && !state.isRecovering;
   const isRecovering = connection.isOpen && state.isRecovering === true && !isStreaming;
   const loaded = new Set<string>();
   for (const item of store.messages) for (const part of item.parts) if (part?.toolCallId) loaded.add(part.toolCallId);
