@@ -1,4 +1,4 @@
-"""Journey C: somebody prototypes an agent. Its steps 1 to 5; step 6 belongs to the sites."""
+"""Journey C: somebody prototypes an agent. Its steps 1 to 5; step 6 is `test_journey_c_step_6.py`."""
 
 from __future__ import annotations
 
