@@ -20,6 +20,7 @@ T = TypeVar("T")
 GONE_SECONDS = 30.0
 """A database that does not answer for so long is gone (spec/recovery.md, section 9)."""
 AGAIN_SECONDS = 1.0
+CANCEL_SECONDS = 2.0
 
 _shifted = timedelta(0)
 
@@ -78,7 +79,7 @@ async def within(clock: Clock, seconds: float, work: Awaitable[T]) -> T:
     """Await `work` for at most `seconds` of `clock`.
 
     Raises:
-        TimeoutError: The time is over; `work` has been cancelled.
+        TimeoutError: The time is over; `work` has been cancelled, and is left behind if it does not end at that.
     """
     task = asyncio.ensure_future(work)
     limit = asyncio.ensure_future(clock.sleep(seconds))
@@ -86,8 +87,8 @@ async def within(clock: Clock, seconds: float, work: Awaitable[T]) -> T:
         await asyncio.wait({task, limit}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
             task.cancel()
-            await asyncio.wait({task})
-            if task.cancelled():
+            await asyncio.wait({task}, timeout=CANCEL_SECONDS)
+            if not task.done() or task.cancelled():
                 raise TimeoutError(f"took longer than {seconds:g} s")
         return task.result()
     finally:

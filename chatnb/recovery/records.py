@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from .._clock import is_duration
-from ..errors import ConfigError
+from ..errors import ConfigError, InputError
 
 Cause = Literal[
     "process_died", "kernel_restarted", "taken_over", "stalled", "connection_lost", "store_error", "unknown"
@@ -50,6 +50,13 @@ class Recovery:
                 continue
             if not is_duration(value):
                 raise ConfigError(f"Recovery({name}): a finite number above 0")
+        if not isinstance(self.auto, bool):
+            raise ConfigError("Recovery(auto): True or False")
+        for name in ("should_keep_recovering", "on_exhausted"):
+            if getattr(self, name) is not None and not callable(getattr(self, name)):
+                raise ConfigError(f"Recovery({name}): a function of an event, or None")
+        if not isinstance(self.terminal_message, str) or not self.terminal_message.strip():
+            raise ConfigError("Recovery(terminal_message): what the person reads, as text")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +74,17 @@ class RecoveryDecision:
     continue_: bool = True
     chain: Sequence[Any] | None = None
     recovered_inputs: Sequence[Any] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("persist", "continue_"):
+            if not isinstance(getattr(self, name), bool):
+                kind = type(getattr(self, name)).__name__
+                raise InputError(f"RecoveryDecision({name}) is True or False, not {kind}")
+        for name, what in (("chain", "messages"), ("recovered_inputs", "inputs and messages")):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, list | tuple):
+                kind = type(value).__name__
+                raise InputError(f"RecoveryDecision({name}) is a list of {what} or None, not {kind}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 from .._clock import ride_out, within
 from .._killpoint import kill_point
+from ..errors import InputError, MessageError
 from ..history.repair import find_orphans
 from ..messages import UIMessage, is_tool_part
 from ..turns import Input, Outcome, TurnError
@@ -19,7 +20,7 @@ from .ends import end_turn, interrupted_outcome, tell_completions
 from .events import PendingToolCall, RecoveryEvent
 from .exhaustion import exhaust
 from .in_line import drop_partial, put_in_line, store_partial
-from .inputs import choose_inputs
+from .inputs import choose_inputs, plan_inputs
 from .offer import make_offer
 from .rebuild import rebuild
 from .records import RecoveryDecision
@@ -102,8 +103,9 @@ class TakeUpTurn:
                 engine.fire(run, "on_chat_recovery", lambda: recovery_event(case, run), apply=False),
             )
         except TimeoutError as error:
+            engine.runtime.leave_worker(engine.chat_id)
             raise StageError("on_chat_recovery", error) from error
-        checked = _checked(value)
+        checked = _checked(case, value)
         engine.apply_checkpoint(checkpoint)
         return checked
 
@@ -172,7 +174,7 @@ class TakeUpTurn:
         await engine.pause(seconds)
 
 
-def _checked(value: Any) -> RecoveryDecision | None:
+def _checked(case: Case, value: Any) -> RecoveryDecision | None:
     """Return a hook's result if it is one.
 
     Raises:
@@ -184,11 +186,12 @@ def _checked(value: Any) -> RecoveryDecision | None:
         error = TypeError(f"on_chat_recovery returns a RecoveryDecision or None, not {type(value).__name__}")
         raise StageError("on_chat_recovery", error)
     if value.chain is not None:
-        if isinstance(value.chain, str):
-            raise StageError("on_chat_recovery", TypeError("RecoveryDecision(chain) is a list of messages"))
         as_messages(list(value.chain), "on_chat_recovery")
-    if value.recovered_inputs is not None and isinstance(value.recovered_inputs, str):
-        raise StageError("on_chat_recovery", TypeError("RecoveryDecision(recovered_inputs) is a list"))
+    if value.recovered_inputs is not None:
+        try:
+            plan_inputs(case, value.recovered_inputs)
+        except (InputError, MessageError) as error:
+            raise StageError("on_chat_recovery", error) from error
     return value
 
 

@@ -229,6 +229,10 @@ class Runtime:
 
     # --- users' code off the loop -------------------------------------------------------------------------------
 
+    def leave_worker(self, key: str) -> None:
+        """Leave the worker of a key behind, whose function has overrun its time; the next function gets another one."""
+        self._workers.leave(key)
+
     async def in_worker(self, key: str, fn: Callable[..., T], *args: Any) -> T:
         """Run a sync function on the one worker thread of `key`, in a copy of the caller's context.
 

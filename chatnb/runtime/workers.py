@@ -100,3 +100,8 @@ class Workers:
             if worker is None:
                 worker = self._workers[key] = Worker(f"{self._name}-{key}")
         worker.submit(job)
+
+    def leave(self, key: str) -> None:
+        """Leave the key's worker behind with the job that does not end; the next job gets another one."""
+        with self._lock:
+            self._workers.pop(key, None)
