@@ -8,16 +8,26 @@ import json
 import os
 import re
 import shutil
+import signal
+import socket
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tomllib
+import venv
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from types import ModuleType
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
 
 import pytest
+
+from chatnb.sites.lab import FIRST
 
 ROOT = Path(__file__).resolve().parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -160,6 +170,7 @@ class TestBuildHook:
 def without_node(folder: Path) -> str:
     """A PATH with everything but Node: folders that hold it are replaced by folders of links to all else."""
     parts = []
+    folder.mkdir(exist_ok=True)
     for number, part in enumerate(os.environ["PATH"].split(os.pathsep)):
         source = Path(part)
         if any((source / name).exists() for name in ("node", "npm")):
@@ -230,6 +241,73 @@ class TestDistributions:
 
     def test_the_checkout_has_no_more_than_the_bundle(self, built: Path) -> None:
         assert not (built / "copy" / "widgets" / "node_modules").exists()
+
+
+@pytest.fixture
+def environment(built: Path, tmp_path: Path) -> Path:
+    """A new virtual environment that the wheel was installed into; what chatnb needs comes from the tests' own.
+
+    That one is behind the new one on the path, so chatnb itself is the wheel's.
+    """
+    folder = tmp_path / "fresh"
+    venv.create(folder, with_pip=False)
+    python = folder / "bin" / "python"
+    [wheel] = (built / "dist").glob("*.whl")
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", "--no-index", "-q", str(wheel)]
+    subprocess.run(pip, check=True)
+    paths = sysconfig.get_paths(vars={"base": str(folder), "platbase": str(folder)})
+    libraries = {sysconfig.get_paths()[name] for name in ("purelib", "platlib")}
+    Path(paths["purelib"], "behind.pth").write_text("\n".join(sorted(libraries)), "utf-8")
+    return folder
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links to programs need rights there")
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="what belongs to the sources is asked of git")
+class TestInstalled:
+    """The wheel in a fresh environment without Node (issue 7; section 11)."""
+
+    def test_serves_the_tour(self, built: Path, environment: Path, tmp_path: Path) -> None:
+        """`chatnb lab --no-browser` of the installed wheel copies the tour and serves it, with the bundle there."""
+        own = {**os.environ, "PATH": f"{environment / 'bin'}{os.pathsep}{without_node(tmp_path / 'path')}"}
+        own.pop("PYTHONPATH", None)
+        assert shutil.which("node", path=own["PATH"]) is None
+        # The application's own files are where JupyterLab is installed.
+        own["JUPYTERLAB_DIR"] = str(Path(sys.prefix, "share", "jupyter", "lab"))
+        own |= {name: str(tmp_path / name.lower()) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR")}
+        where = "import chatnb, chatnb.widget.assets as a; print(chatnb.__file__, bool(a.read_bundle('widget.js')))"
+        told = subprocess.run(
+            ["python", "-c", where], cwd=tmp_path, env=own, capture_output=True, text=True, check=True
+        )
+        assert told.stdout.split()[0].startswith(str(environment))
+        assert told.stdout.split()[1] == "True"
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        command = ["chatnb", "lab", "tour", "--no-browser", "--port", str(port)]
+        with (tmp_path / "log").open("wb") as log:
+            lab = subprocess.Popen(command, cwd=tmp_path, env=own, stdout=log, stderr=log)
+        try:
+            notebook = self.fetch(lab, tmp_path / "log", port, f"api/contents/{FIRST}")
+            assert notebook["content"]["cells"][0]["cell_type"] == "markdown"
+            assert len(self.fetch(lab, tmp_path / "log", port, "api/contents")["content"]) >= 11
+        finally:
+            lab.send_signal(signal.SIGINT)
+            assert lab.wait(30) == 0
+
+    @staticmethod
+    def fetch(lab: subprocess.Popen[bytes], log: Path, port: int, path: str) -> Any:
+        pause = Event()
+        for _ in range(600):
+            assert lab.poll() is None, log.read_text("utf-8", "replace")
+            told = re.search(r"token=(\w+)", log.read_text("utf-8", "replace"))
+            if told is not None:
+                try:
+                    with urlopen(f"http://127.0.0.1:{port}/{path}?token={told[1]}", timeout=5) as answer:
+                        return json.load(answer)
+                except (URLError, ConnectionError, TimeoutError):
+                    pass
+            pause.wait(0.1)
+        raise AssertionError(log.read_text("utf-8", "replace"))
 
 
 class TestMetadata:

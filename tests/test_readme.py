@@ -60,6 +60,12 @@ class TestReadme:
         )
         assert found.stdout.strip() == blocks("sh")[1].strip()
 
+    def test_the_first_word(self) -> None:
+        """Section 11 of notebook.md: the time to the first streamed word stands here, and a script measures it."""
+        [told] = re.findall(r"first streamed\s+word it takes ([\d.]+) s[^.]*measured by `([^`]+)`", README)
+        assert 0 < float(told[0]) < 10
+        assert (ROOT / told[1]).is_file()
+
     def test_links_to_files_resolve(self) -> None:
         targets = re.findall(r"\]\((?!https?:)([^)#]+)", README)
         assert [target for target in targets if not (ROOT / target).exists()] == []
