@@ -38,20 +38,21 @@ const lexerOnly = {
  * command, the host or an extra names; never one that is read by a string.
  */
 const INTERNAL = `
-  answered applyEarly expect giveBack hadStop hasSelection heardAt helloAt helloTimer inputError isExpecting isFollowing
-  listeners onInsertCell onRefused onTurnEnd onWaiting outgoing putAll receiveMark receiveOps receivePage receiveReset
-  requestReset resyncTimer sayHello setOrder setPending setPhase setWaiting settleHello silenceTimer transmitHello
-  unsubscribe wasStreaming whenLoaded
-  anyLine anyPunctuation backpedal beginningSpace blockSkip blockTokens blockquoteSetextReplace blockquoteSetextReplace2
-  blockquoteStart carriageReturn codeRemoveIndent delLDelim delRDelim doubleBlankLine emStrong emStrongLDelim
-  emStrongRDelimAst emStrongRDelimUnd endATag endAngleBracket endPreScriptTag endingHash endingSpaceChar escapeReplace
-  escapeReplaceNoEncode escapeTest escapeTestNoEncode fencesBeginRegex findPipe headingBeginRegex hrRegex hrefBrackets
-  htmlBeginRegex inLink inRawBlock indentCodeCompensation inlineQueue inlineText inlineTokens lheading lineBreak
-  listIsTask listItemRegex listReplaceNesting listReplaceTabs listReplaceTask listTaskCheckbox multipleSpaceGlobal
-  newLineCharGlobal nextBulletRegex nonSpaceChar notSpaceStart outputLinkReplace pedanticHrefTitle percentDecode reflink
-  reflinkSearch slashPipe spaceLine splitPipe startATag startAngleBracket startPreScriptTag startingSpaceChar
-  tabCharGlobal tableAlignCenter tableAlignChars tableAlignLeft tableAlignRight tableDelimiter tableRowBlankLine
-  unescapeTest unicodeAlphaNumeric
+  answered applyEarly early expect giveBack hadStop hasPopup hasSelection heardAt helloAt helloTimer inputError isBusy
+  isDone isDrawn isEditing isExpanded isExpecting isFollowing isHidden isIcon isOff isOpen isPrimary isRunning isShown
+  listeners onInsertCell onRefused onTurnEnd onWaiting outbox outgoing pieces putAll receiveMark receiveOps
+  receivePage receiveReset requestReset resyncTimer sayHello schedule setOrder setPending setPhase setWaiting
+  settleHello silenceTimer touch transmit transmitHello unsubscribe wasLive wasRunning wasStreaming whenLoaded
+  anyLine anyPunctuation backpedal beginningSpace blockSkip blockTokens blockquoteSetextReplace
+  blockquoteSetextReplace2 blockquoteStart carriageReturn codeRemoveIndent delLDelim delRDelim doubleBlankLine
+  emStrong emStrongLDelim emStrongRDelimAst emStrongRDelimUnd endATag endAngleBracket endPreScriptTag endingHash
+  endingSpaceChar escapeReplace escapeReplaceNoEncode escapeTest escapeTestNoEncode fencesBeginRegex findPipe
+  headingBeginRegex hrRegex hrefBrackets htmlBeginRegex inLink inRawBlock indentCodeCompensation inlineQueue
+  inlineText inlineTokens lheading lineBreak listIsTask listItemRegex listReplaceNesting listReplaceTabs
+  listReplaceTask listTaskCheckbox multipleSpaceGlobal newLineCharGlobal nextBulletRegex nonSpaceChar notSpaceStart
+  outputLinkReplace pedanticHrefTitle percentDecode reflink reflinkSearch slashPipe spaceLine splitPipe startATag
+  startAngleBracket startPreScriptTag startingSpaceChar tabCharGlobal tableAlignCenter tableAlignChars tableAlignLeft
+  tableAlignRight tableDelimiter tableRowBlankLine unescapeTest unicodeAlphaNumeric
 `
   .trim()
   .split(/\s+/);

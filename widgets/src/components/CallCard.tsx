@@ -84,7 +84,8 @@ function Failure({ text }: { text: string }): VNode {
 
 function Result({ output, hasOutputs }: { output: Json; hasOutputs: boolean }): VNode | null {
   if (output === null || output === undefined || output === "") return null;
-  const tree = <Value value={output} />;
+  // What the model is told of it stands on the card already.
+  const tree = <Value value={typeof output === "string" ? output.replace(/^\[arguments edited by the person\]\n/, "") : output} />;
   if (hasOutputs || size(output) > 300) return <Fold label={t("result")}>{tree}</Fold>;
   return (
     <div class="cn-result">
