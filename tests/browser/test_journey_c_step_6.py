@@ -101,22 +101,25 @@ def ran(folder: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
-async def refund_by_mcp(folder: Path, environment: dict[str, str], answer: str | None) -> str:
-    """Call the action at `chatnb mcp`, by a client whose person answers so, or that can't ask."""
+async def refund_by_mcp(folder: Path, environment: dict[str, str], *answers: str) -> list[str]:
+    """Call the action at `chatnb mcp` once for each answer of the client's person; without one it can't ask."""
+    waiting = list(answers)
 
     async def say(_context: Any, params: Any) -> types.ElicitResult:
         assert "250" in params.message
-        return types.ElicitResult(action="accept", content={"decision": answer or ""})
+        return types.ElicitResult(action="accept", content={"decision": waiting.pop(0)})
 
     command = StdioServerParameters(
         command=COMMAND[0], args=[*COMMAND[1:], "mcp", "prototype:agent"], cwd=folder, env=environment
     )
-    async with Client(command, elicitation_callback=say if answer else None) as client:
+    said: list[str] = []
+    async with Client(command, elicitation_callback=say if answers else None) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["refund"]
-        result = await client.call_tool("refund", {"order": "7", "amount": 250.0})
-    [block] = result.content
-    assert isinstance(block, types.TextContent)
-    return block.text
+        for _ in answers or (None,):
+            [block] = (await client.call_tool("refund", {"order": "7", "amount": 250.0})).content
+            assert isinstance(block, types.TextContent)
+            said.append(block.text)
+    return said
 
 
 class TestHandedOn:
@@ -166,13 +169,15 @@ class TestHandedOn:
     def test_mcp(self, folder: Path, environment: dict[str, str]) -> None:
         """The operations team's clients ask their person; without one, or after a no, nothing runs."""
 
-        def call(answer: str | None) -> str:
+        def call(*answers: str) -> list[str]:
             # Playwright's loop runs in this thread for good.
             with ThreadPoolExecutor(1) as threads:
-                return threads.submit(asyncio.run, refund_by_mcp(folder, environment, answer)).result()
+                return threads.submit(asyncio.run, refund_by_mcp(folder, environment, *answers)).result()
 
-        assert "approval_required" in call(None)
-        assert "approval_required" in call("deny")
+        [refused] = call()
+        assert "approval_required" in refused
         assert ran(folder) == []
-        assert call("approve") == "refunded"
+        refused, said = call("deny", "approve")
+        assert "approval_required" in refused
+        assert said == "refunded"
         assert ran(folder) == ["7 250.0"]
