@@ -41,6 +41,7 @@ logger = logging.getLogger("chatnb.widget")
 RETURN_WITHIN = 10.0
 """Seconds after the last view's end in which another may come, before its turn is stopped."""
 LARGEST_SCHEMAS = 96 * 1024
+LONGEST_HELP = 160
 OFFLINE_NOTE = "The offline model answers: it needs no key and knows the actions of this notebook, nothing else."
 
 
@@ -323,7 +324,7 @@ class Panel:
         return {
             "chatId": seam.chat.id,
             "title": live["title"] or seam.agent_name,
-            "help": help_line([action.title or name for name, action in actions.items() if action.agent_tool]),
+            "help": help_line({name: action for name, action in actions.items() if action.agent_tool}),
             "height": live["height"],
             "theme": live["theme"],
             "placeholder": live["placeholder"],
@@ -341,9 +342,15 @@ class Panel:
         }
 
 
-def help_line(titles: Sequence[str]) -> str:
-    """Return one sentence on what an agent can do."""
-    names = [title.replace("_", " ") for title in titles]
+def help_line(actions: Mapping[str, Any]) -> str:
+    """Return one line on what an agent can do: what its actions say of themselves, or their names if that is long."""
+    told = [
+        str(action.description or "").split("\n")[0].split(". ")[0].strip().rstrip(".") for action in actions.values()
+    ]
+    line = " ".join(f"{text}." for text in told)
+    if told and all(told) and len(line) <= LONGEST_HELP:
+        return line
+    names = [(action.title or name).replace("_", " ") for name, action in actions.items()]
     if not names:
         return "Ask a question to begin."
     if len(names) > 5:

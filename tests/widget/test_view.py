@@ -10,7 +10,7 @@ import comm
 import pytest
 import traitlets
 
-from chatnb import Agent
+from chatnb import Agent, action
 from chatnb.errors import ConfigError
 from chatnb.models import Reply, ScriptedModel
 from chatnb.testing.mock import mock_chat
@@ -65,13 +65,22 @@ class TestOptions:
             with pytest.raises(ConfigError):
                 view.widget.theme = "pink"
 
+    async def test_help_of_many_actions_names_them(self) -> None:
+        """Journey A.2: what would not fit in two lines is told by name."""
+        async with shown(
+            actions=[add, action(name="refund", description="Refund an order " * 20)(refund.function)]
+        ) as view:
+            await view.hello()
+            options = next(f for f in view.sent if f["type"] == "reset")["snapshot"]["options"]
+            assert options["help"] == "It can use add and refund."
+
     async def test_help_names_what_the_agent_can_do(self) -> None:
         """Journey A.2: a title and a sentence on what this agent can do."""
         async with shown(actions=[add, refund], title="Till", suggestions=["Refund order 7"]) as view:
             await view.hello()
             options = next(f for f in view.sent if f["type"] == "reset")["snapshot"]["options"]
             assert options["title"] == "Till"
-            assert options["help"] == "It can use add and refund."
+            assert options["help"] == "Add two numbers. Refund an order."
             assert [(a["name"], a["gated"]) for a in options["actions"]] == [("add", False), ("refund", True)]
 
 
