@@ -194,6 +194,7 @@ class Composition:
                 environment,
                 continues=run.cut_off_turns(),
                 check_age=run.trigger == "continuation" and not run.by_decision,
+                asked_at=run.input.arrived_at,
                 asleep=chat._asleep,
                 asks_held=run.input.origin == "http",
             )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import Any
 
 from .._json import canonical
@@ -36,6 +37,7 @@ class AgentSite:
         environment: What the chat gives.
         continues: The cut-off turns (stopped or failed) whose message this turn extends: what they wrote is replayed.
         check_age: Approved calls may be too old to run: a `continue_last_turn`, not a decision's continuation.
+        asked_at: When that was asked for, as waiting in the queue does not count; None: now.
         asleep: Time in which approvals did not grow older: no kernel had the chat.
         asks_held: A held call asks too (the HTTP site: its clients go on once every call is answered).
     """
@@ -47,6 +49,7 @@ class AgentSite:
         *,
         continues: Collection[str] = (),
         check_age: bool = False,
+        asked_at: datetime | None = None,
         asleep: Asleep | None = None,
         asks_held: bool = False,
     ) -> None:
@@ -55,6 +58,7 @@ class AgentSite:
         self._environment = environment
         self._continues = tuple(continues)
         self._check_age = check_age
+        self._asked_at = asked_at
         self._asleep = asleep
         self._breakers = Breakers()
         self._ledger: TurnLedger | None = None
@@ -79,7 +83,8 @@ class AgentSite:
         Raises:
             StoreError: What has to be written could not be.
         """
-        return await resume_calls(self._desk(io), check_age=self._check_age, asleep=self._asleep)
+        at = (self._asked_at or io.clock.now()) if self._check_age else None
+        return await resume_calls(self._desk(io), at=at, asleep=self._asleep)
 
     def _desk(self, io: TurnIO) -> CallDesk:
         if self._ledger is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from ..actions.approval import Asleep, is_overdue, prepare_decision
 from ..actions.audit import audit_rejection
@@ -55,11 +56,17 @@ def held_calls(message: UIMessage, catalog: Catalog) -> set[str]:
     return found
 
 
-async def resume_calls(desk: CallDesk, *, check_age: bool, asleep: Asleep | None) -> CallsEnd:
-    """Run approved and held calls in model order; rejected ones become `output-denied`."""
+async def resume_calls(desk: CallDesk, *, at: datetime | None, asleep: Asleep | None) -> CallsEnd:
+    """Run approved and held calls in model order; rejected ones become `output-denied`.
+
+    Args:
+        desk: The turn's calls.
+        at: The time to which approvals have grown old; None: they do not.
+        asleep: A time in which they did not.
+    """
     grants = _find_grants(desk)
-    if check_age:
-        _expire(desk, grants, asleep)
+    if at is not None:
+        _expire(desk, grants, at, asleep)
     awaiting = False
     is_broken: set[int] = set()
     is_open: set[int] = set()
@@ -92,7 +99,7 @@ async def resume_calls(desk: CallDesk, *, check_age: bool, asleep: Asleep | None
         elif desk.environment.plan_mode and call.prepared is not None and call.prepared.is_write:
             desk.refuse(call, failure("plan_mode_blocked", PLAN_MODE))
         elif (call.is_gated and call.grant is None) or await _has_become_gated(desk, call):
-            _ask_anew(desk, call, grants[part.approval.id] if part.approval else None)
+            _ask_anew(desk, call, grants.get(part.approval.id) if part.approval else None)
             awaiting = True
             is_open.add(step)
         else:
@@ -123,10 +130,10 @@ def _find_grants(desk: CallDesk) -> dict[str, GrantRow]:
     return {row.id: row for row in rows if row is not None}
 
 
-def _expire(desk: CallDesk, grants: dict[str, GrantRow], asleep: Asleep | None) -> None:
+def _expire(desk: CallDesk, grants: dict[str, GrantRow], at: datetime, asleep: Asleep | None) -> None:
     """Let approvals go that were given too long ago: nothing of them is used any more."""
     approved = [grant for grant in grants.values() if grant.state == "approved"]
-    if not approved or not is_overdue(grants.values(), desk.io.clock.now(), asleep):
+    if not approved or not is_overdue(grants.values(), at, asleep):
         return
     with desk.io.write() as books:
         for grant in approved:
@@ -166,21 +173,24 @@ def _read_approved(desk: CallDesk, call: SiteCall, part: ToolPart, grants: Mappi
     grant = grants.get(part.approval.id) if part.approval is not None else None
     call.is_gated = True
     call.is_edited = is_edited(part)
-    if grant is None or grant.state not in ("approved", "expired"):
+    if grant is not None and grant.state not in ("approved", "expired"):
         return None  # it ran, or was superseded: transcript repair knows what became of it
     if call.action is None:
         problem = failure("unknown_action", f"Not executed: the agent has no action {call.name} now.")
         desk.settle_unknown(call, problem)
         return call
-    if grant.state == "expired":
+    if grant is not None and grant.state == "expired":
         desk.refuse(call, failure("expired", "Not executed: the approval has expired."))
         return call
     try:
-        call.prepared = prepare_decision(desk.catalog, grant)
+        if grant is None:  # a history that came with an answer this chat has not asked for: it asks
+            call.prepared = prepare(call.action, call.raw)
+        else:
+            call.prepared = prepare_decision(desk.catalog, grant)
     except ActionError as error:
         desk.refuse(call, failure_of(error))
         return call
-    call.grant = grant if call.prepared.hash == grant.hash else None
+    call.grant = grant if grant is not None and call.prepared.hash == grant.hash else None
     return call
 
 

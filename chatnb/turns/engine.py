@@ -68,6 +68,7 @@ class ChatEngine(EngineRecovery):
             submission._settle(Outcome(status="error", error=TurnError.of("input", failure)))
             return
         kill_point("input.after")
+        input_.arrived_at = self.clock.now()
         submission._admit(input_)
         if clears:
             self.generation += 1

@@ -7,6 +7,7 @@ import contextvars
 import mimetypes
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,7 @@ class Input:
         is_unanswered: Its message and those it superseded enter the history in its place, and no turn follows.
         take_up: Decides about the interrupted turn that this input stands for.
         is_handed_over: Its turn was interrupted and is in line again: nobody is told yet.
+        arrived_at: When it was taken in, in this process.
         clears: It is the built-in `clear`: a later send does not overlap with it.
     """
 
@@ -64,6 +66,7 @@ class Input:
     stored: bool = True
     take_up: TakeUp | None = None
     is_handed_over: bool = False
+    arrived_at: datetime | None = None
 
     @property
     def kind(self) -> str:

@@ -279,6 +279,21 @@ class TestExpiry:
             assert (await mock.chat.continue_last_turn()).status == "completed"
             assert ran == (PAID if runs else [])
 
+    async def test_the_queue_does_not_count(self, ran: Ran) -> None:
+        """4.7: waiting in the queue does not count: asked for in time, it runs, however long others have the slot."""
+        async with chat_of([ran.pay()], ASK) as mock:
+            await mock.chat.send("go")
+            assert (await mock.chat.approve(continue_=False)).status == "applied"
+
+            async def slow(messages: Any) -> Any:
+                await mock.clock.sleep(700)
+                return messages
+
+            mock.chat.save_messages(slow)
+            continued = mock.chat.continue_last_turn()
+            await mock.clock.advance(701)
+            assert ((await continued).status, ran) == ("completed", PAID)
+
 
 class TestOffTheChain:
     async def test_clear_edit_and_switch(self, ran: Ran) -> None:
@@ -297,4 +312,26 @@ class TestOffTheChain:
             await mock.restart(kill=True)
             assert mock.chat.pending[0] == asked
             await mock.chat.approve()
+            assert ran == PAID
+
+
+class TestNeverAsked:
+    """A history may come with answers that this chat has not asked for (`set_messages`, `mock_chat(messages=)`)."""
+
+    @pytest.mark.parametrize("state", ["approval-requested", "approval-responded"])
+    async def test_it_asks_before_it_runs(self, ran: Ran, state: str) -> None:
+        """4.3, 4.4: without a grant of this chat nothing runs; it asks, and the answer to that runs it once."""
+        approval = {"id": "elsewhere", **({"approved": True} if state == "approval-responded" else {})}
+        call = {"type": "tool-pay", "toolCallId": "c9", "state": state, "input": {"order": "7"}, "approval": approval}
+        history = [
+            {"id": "u", "role": "user", "parts": [{"type": "text", "text": "go"}]},
+            {"id": "a", "role": "assistant", "parts": [{"type": "step-start"}, call]},
+        ]
+        async with chat_of([ran.pay()], "done") as mock:
+            mock.chat.set_messages(history)
+            first = mock.chat.approve() if state == "approval-requested" else mock.chat.continue_last_turn()
+            assert ((await first).status, ran) == ("awaiting", [])
+            (asked,) = mock.chat.pending
+            assert (asked.id != "elsewhere", asked.hash is not None) == (True, True)
+            assert (await mock.chat.approve()).status == "completed"
             assert ran == PAID
