@@ -122,7 +122,8 @@ def _open_block(state: FoldState, chunk: JsonObject) -> Slot:
 
 def block_delta(state: FoldState, chunk: JsonObject) -> FoldChange:
     """Append to the open part."""
-    slot = _open_block(state, chunk)
+    blocks = state.open_text if chunk["type"] == "text-delta" else state.open_reasoning
+    slot = blocks.get(chunk["id"]) or _open_block(state, chunk)
     delta = chunk["delta"]
     if chunk.get("providerMetadata") is None:
         slot.append(delta)

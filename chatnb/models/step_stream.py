@@ -33,7 +33,8 @@ async def stream_step(model: Model, request: ModelRequest, *, source: Any = None
     is_asked = True
     try:
         stream: Any = model.stream(request) if source is None else source
-        async with aclosing(_closable(stream)) as items:
+        items: Any = stream if isinstance(stream, AsyncGenerator) else _closable(stream)
+        async with aclosing(items):
             async for item in items:
                 is_asked = False
                 if isinstance(item, StepEnd):

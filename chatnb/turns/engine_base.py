@@ -230,10 +230,6 @@ class EngineBase(EngineState):
         if kind == "tool-approval-request":
             self.pending_changed()
 
-    def monotonic(self) -> float:
-        """Return seconds that only ever grow."""
-        return self.clock.monotonic()
-
     def add_progress(self, gained: int) -> None:
         """Take note of progress that has been stored."""
         self.progress += gained

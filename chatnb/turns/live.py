@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
-from .._clock import AGAIN_SECONDS, GONE_SECONDS
+from .._clock import AGAIN_SECONDS, GONE_SECONDS, Clock
 from .._killpoint import is_armed, kill_point
 from ..errors import ChatBusyError, ChunkOrderError, StoreUnavailableError
 from ..messages import Fold, FoldChange, Part, ReasoningPart, TextPart, UIMessage, check_emittable
@@ -93,8 +93,9 @@ class Surroundings(Protocol):
     def broken(self, error: Exception) -> None:
         """The log can't be written; the turn has to end."""
 
-    def monotonic(self) -> float:
-        """Return seconds that only ever grow."""
+    @property
+    def clock(self) -> Clock:
+        """The clock."""
 
     @property
     def progress(self) -> int:
@@ -146,7 +147,7 @@ class LiveMessage:
         self.is_closed = False
         self.has_shown = fold is not None
         self.client_tools: frozenset[str] = frozenset()
-        self._progress = Progress(around.monotonic)
+        self._progress = Progress(around.clock.monotonic)
         self._counts = True
 
     # --- reading ------------------------------------------------------------------------------------------------
@@ -261,7 +262,7 @@ class LiveMessage:
             self.flush(durable=durable)
             self._failing_since = None
         except StoreUnavailableError as error:
-            now = self._around.monotonic()
+            now = self._around.clock.monotonic()
             self._failing_since = self._failing_since if self._failing_since is not None else now
             if now - self._failing_since >= GONE_SECONDS:
                 self._around.broken(error)
