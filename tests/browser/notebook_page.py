@@ -176,6 +176,13 @@ class NotebookPage:
         """Leaves the cells' text, so that a letter is a command of the application's."""
         self.page.evaluate(f"() => {{ {_CURRENT}.content.mode = 'command'; return null; }}")
 
+    def set_cell(self, index: int, text: str) -> None:
+        """Writes a cell anew."""
+        cell = f"{_CURRENT}.content.widgets[index]"
+        self.page.evaluate(
+            f"([index, text]) => {{ {cell}.model.sharedModel.setSource(text); return null; }}", [index, text]
+        )
+
     def index_of_cell(self, text: str) -> int:
         """The index of the first cell whose text begins a line with this."""
         return next(number for number, source in enumerate(self.cell_sources()) if f"\n{text}" in f"\n{source}")

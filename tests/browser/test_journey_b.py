@@ -1,7 +1,9 @@
-"""Journey B: a data scientist analyses a frame at work. Its steps 1 to 7 and 9."""
+"""Journey B: a data scientist analyses a frame at work. All of its steps; the ninth before the eighth."""
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable
 
@@ -28,6 +30,7 @@ orders = pd.DataFrame({"amount": [10, 12, 14, 900, 300], "region": ["north", "so
 AGENT = """
 %load_ext chatnb
 import os
+effect(pid=os.getpid())
 from chatnb import Agent
 from chatnb.kernel.actions import notebook_actions
 from chatnb.models import AnthropicModel, Reply
@@ -57,6 +60,7 @@ server = FakeAnthropic([
     "I am still here.",
     Reply("I drop them.", calls=code("orders = orders[orders.amount < 100]")), "They are gone.",
     "A short answer.",
+    Reply("One more look.", calls=code("late = len(orders)")),
 ]).__enter__()
 os.environ["ANTHROPIC_API_KEY"] = "sk-ant-planted-0123456789abcdef"
 model = AnthropicModel("claude-sonnet-4-5", base_url=server.url)
@@ -76,6 +80,13 @@ chat.export("ipynb", "analysis.ipynb")
 effect(key="planted" in chat.export("json") + str(server.requests))
 """
 
+# In the morning the model's script goes on behind the approval that waits; what it is sent is looked at.
+MORNING = 'server = FakeAnthropic(["It has 5 rows.", "Good morning."]).__enter__()'
+TOLD = """
+sent = str(server.requests[0])
+effect(late=late, gone="kernel was restarted" in sent and "gone" in sent, orders="orders" in sent)
+"""
+
 
 @pytest.fixture
 def server(servers: Callable[[App], JupyterServer], browser: Browser) -> JupyterServer:
@@ -86,13 +97,13 @@ def server(servers: Callable[[App], JupyterServer], browser: Browser) -> Jupyter
 class TestJourneyB:
     """One long day."""
 
-    def test_steps_1_to_7_and_9(self, open_notebook: OpenNotebook) -> None:
+    def test_steps_1_to_9(self, open_notebook: OpenNotebook) -> None:
         # 1. An agent with the notebook's actions and two functions on a connection of this thread.
         notebook = open_notebook(
             [
-                *(EFFECT, DATA, AGENT, 'chat.view(height="640px", transcript=False)'),
+                *(EFFECT, DATA, AGENT, 'chat.view(height="640px")'),
                 *("effect(outliers=list(outliers.head().amount))", "import time; time.sleep(6)"),
-                *("effect(rows=len(orders))", LONG, END),
+                *("effect(rows=len(orders))", LONG, END, TOLD),
             ]
         )
         for index in range(4):
@@ -183,3 +194,40 @@ class TestJourneyB:
         assert "orders.amount > 500" in code.source
         analysis.cells.insert(0, nbformat.v4.new_code_cell(DATA))
         nbclient.NotebookClient(analysis, timeout=60, kernel_name="python3").execute()
+
+        # 8. An approval waits. The laptop sleeps, the kernel dies, the browser reloads. In the morning everything is
+        # there, the approval still waits and works, once, and the model is told that variables are gone.
+        panel.send("Look once more")
+        expect(approval(panel)).to_contain_text("late = len(orders)")
+        panel.wait_for_status("ready")
+        count = panel.articles.count()
+        notebook.save()
+        pid = next(effect["pid"] for effect in notebook.effects() if "pid" in effect)
+        os.kill(pid, signal.SIGSTOP)
+        notebook.page.wait_for_timeout(3_000)
+        os.kill(pid, signal.SIGKILL)
+        expect(panel.root).to_contain_text("The kernel was restarted", timeout=30_000)
+        expect(button(approval(panel), "Approve")).to_be_disabled()
+        expect(panel.articles).to_have_count(count)
+        notebook.page.get_by_role("dialog").get_by_role("button", name="Ok").click()
+        notebook.reload()
+        saved = notebook.page.locator(".chatnb-view, .chatnb-transcript").first
+        expect(saved).to_contain_text("Look once more")
+        notebook.shot("journey-b-8-evening")
+        script = notebook.cell_sources()[2]
+        begin, end = script.index("server = FakeAnthropic("), script.index("os.environ")
+        notebook.set_cell(2, script[:begin] + MORNING + "\n" + script[end:])
+        for index in range(4):
+            notebook.run_cell(index)
+        panel = notebook.panel()
+        expect(panel.articles).to_have_count(50)
+        expect(panel.message("user")).to_contain_text("Look once more")
+        expect(approval(panel)).to_contain_text("late = len(orders)")
+        notebook.shot("journey-b-8-morning")
+        press(notebook, button(approval(panel), "Approve"))
+        expect(panel.message("assistant")).to_contain_text("It has 5 rows.")
+        panel.wait_for_status("ready")
+        notebook.run_cell(9)
+        assert notebook.effects()[-1] == {"late": 5, "gone": True, "orders": True}
+        panel.send("And good morning")
+        expect(panel.message("assistant")).to_contain_text("Good morning.")
