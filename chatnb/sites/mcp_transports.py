@@ -38,7 +38,17 @@ def serve_stdio(load: Callable[[], Agent]) -> None:
             server = make_server(place, place.local_identity())
             await server.run(read, write, server.create_initialization_options())
 
-    asyncio.run(serve())
+    try:
+        asyncio.run(serve())
+    except BaseExceptionGroup as group:
+        # The SDK's task group wraps what went wrong; the command line tells it as it is.
+        raise _alone(group) from None
+
+
+def _alone(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 class Gate:

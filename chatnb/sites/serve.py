@@ -14,7 +14,7 @@ import click
 from ..actions import find_identity
 from ..errors import ConfigError
 from .requirements import require
-from .targets import load_agent
+from .targets import has_module, load_agent
 
 if TYPE_CHECKING:
     import uvicorn
@@ -108,12 +108,12 @@ def load_function(target: str | None) -> Callable[..., Any] | None:
     """Import `module:function`.
 
     Raises:
-        ConfigError: There is no such function.
+        ConfigError: There is no such function. What the module itself raises is passed on.
     """
     if target is None:
         return None
     module, _, name = target.partition(":")
-    found = getattr(import_module(module), name, None) if module and name else None
+    found = getattr(import_module(module), name, None) if module and name and has_module(module) else None
     if not callable(found):
         raise ConfigError(f"--authenticate takes module:function; {target!r} is none")
     return found  # type: ignore[no-any-return]

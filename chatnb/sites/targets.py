@@ -28,7 +28,7 @@ def load_agent(target: str) -> Agent:
     folder = os.getcwd()
     if folder not in sys.path:
         sys.path.insert(0, folder)
-    if not _exists(module_name):
+    if not has_module(module_name):
         raise click.UsageError(f"There is no module {module_name!r} here.")
     found: object = import_module(module_name)
     for name in path.split("."):
@@ -38,7 +38,8 @@ def load_agent(target: str) -> Agent:
     return found
 
 
-def _exists(module_name: str) -> bool:
+def has_module(module_name: str) -> bool:
+    """Tell whether there is such a module; it is not imported, but the packages around it are."""
     try:
         return find_spec(module_name) is not None
     except (ImportError, ValueError):

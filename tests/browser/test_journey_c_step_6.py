@@ -22,7 +22,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.jupyter_server import ROOT
 from tests.browser.notebook_page import Panel
-from tests.browser.test_approvals import ask, button
+from tests.browser.test_panel_live import approve, ask
 from tests.interop.node import HERE, NODE, install
 
 PROTOTYPE = '''
@@ -139,10 +139,9 @@ class TestHandedOn:
         panel = Panel(page.locator(".chatnb-view"))
         expect(panel.root).to_have_attribute("data-connection", "live")
         panel.send("Please refund order 7")
-        expect(ask(panel)).to_contain_text("250")
+        expect(ask(panel, "refund")).to_contain_text("250")
         assert ran(folder) == []
-        page.wait_for_timeout(400)  # the card takes a decision once it was in view
-        button(ask(panel), "Approve").click()
+        approve(panel, "refund")
         expect(panel.message("assistant")).to_contain_text("Paid back.")
         assert ran(folder) == ["7 250.0"]
 

@@ -94,17 +94,27 @@ class TestServe:
             assert [m["role"] for m in messages] == ["user", "assistant"]
             assert messages[-1] == answer.to_wire()
 
-    def test_unknown_target(self, tmp_path: Path) -> None:
-        """A target that is no agent is said in one line."""
+    @pytest.mark.parametrize(
+        ("words", "code", "said"),
+        [
+            (["serve", "nowhere:agent"], 2, "nowhere"),
+            (["mcp", "prototype:nothing"], 2, "nothing"),
+            (["serve", "prototype:agent", "--authenticate", "nowhere:who"], 1, "nowhere:who"),
+        ],
+    )
+    def test_unknown_target(self, tmp_path: Path, words: list[str], code: int, said: str) -> None:
+        """A target that is no agent, or no function, is said in one line."""
+        (tmp_path / "prototype.py").write_text(PROTOTYPE.replace("DELAY", "0"))
         result = subprocess.run(
-            [sys.executable, "-c", "from chatnb.sites.cli import main; main()", "serve", "nowhere:agent"],
+            [sys.executable, "-c", "from chatnb.sites.cli import main; main()", *words],
             cwd=tmp_path,
             capture_output=True,
             text=True,
             timeout=30,
         )
-        assert result.returncode == 2
-        assert "nowhere" in result.stderr
+        assert result.returncode == code
+        assert said in result.stderr.splitlines()[-1]
+        assert "Traceback" not in result.stderr
 
 
 def test_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
