@@ -106,6 +106,15 @@ class Chat(ChatInputs):
 
     @property
     def _engine(self) -> ChatEngine:  # type: ignore[override]  # read everywhere, set nowhere
+        self._check_process()
+        return self._bound_engine
+
+    def _check_process(self) -> None:
+        """Refuse every use in a process that was forked from the chat's own.
+
+        Raises:
+            ChatInUseError: It is another process.
+        """
         if os.getpid() != self._process:
             owner = self._owner
             raise ChatInUseError(
@@ -117,7 +126,6 @@ class Chat(ChatInputs):
                 kernel_id=owner.kernel_id,
                 label=owner.label,
             )
-        return self._bound_engine
 
     def _bind(self, agent: Agent, client_data: Any) -> None:
         """Go on with a definition; a running turn finishes on the one it began with."""
@@ -190,6 +198,7 @@ class Chat(ChatInputs):
     @property
     def objects(self) -> ChatObjects:
         """The results of actions as Python objects, by name or tool call id."""
+        self._check_process()
         return self._notebook.objects
 
     @property
@@ -257,7 +266,8 @@ class Chat(ChatInputs):
         """
         if timeout is None and current_checkpoint(self.id) is not None:
             raise ChatBusyError("a hook, run or action of a chat can't wait until the chat is stable; wait in a cell")
-        return bool(await self._on_runtime(lambda: self._engine.stable(timeout)))
+        engine = self._engine
+        return bool(await self._on_runtime(lambda: engine.stable(timeout)))
 
     async def _on_runtime(self, make: Callable[[], Awaitable[Any]]) -> Any:
         if self._runtime.on_loop():
@@ -363,10 +373,12 @@ class Chat(ChatInputs):
         Raises:
             ExportError: An unknown format.
         """
+        self._check_process()
         return _copies.export(self, format, path, branches=branches)
 
     def close(self) -> None:
         """Release the chat: a running turn is interrupted, to go on at the next opening; waiting inputs stay."""
+        self._check_process()
         chats = self._composition.forget(self)
         task = self._runtime.spawn(self._composition.close(chats), name=f"close {self.id}")
         if not self._runtime.on_loop():

@@ -160,3 +160,45 @@ class TestFork:
         result = [os.waitstatus_to_exitcode(status), outcome.status, len(chat.messages)]
         """)
         assert found == [0, "completed", 4]
+
+    def test_every_use(self, scene: Scene) -> None:
+        """Any use in the child raises `ChatInUseError` naming the parent; another chat works; nothing is released."""
+        found = scene.run("""
+        from chatnb.errors import ChatInUseError
+        agent = make_agent("a1", "child", "a2")
+        chat = agent.chat("c")
+        await chat.send("u1")
+        uses = {
+            "state": lambda: (chat.messages, chat.status, chat.error, chat.pending, chat.queue, chat.usage),
+            "close": chat.close,
+            "export": lambda: chat.export("md"),
+            "history": lambda: chat.history,
+            "objects": lambda: chat.objects,
+            "stable": lambda: asyncio.run(chat.stable(1)),
+            "stash": lambda: chat.stash(1),
+            "stop": chat.stop,
+            "view": chat.view,
+            "again": lambda: agent.chat("c"),
+        }
+        pid = os.fork()
+        if pid == 0:
+            asyncio._set_running_loop(None)
+            wrong = []
+            for name, use in uses.items():
+                try:
+                    use()
+                    wrong.append(name)
+                except ChatInUseError as error:
+                    if error.pid != os.getppid():
+                        wrong.append(name + " names another")
+                except BaseException as error:
+                    wrong.append(name + " " + repr(error))
+            if agent.chat("other").send("hi").result(10).text != "child":
+                wrong.append("another chat")
+            (folder / "wrong").write_text(str(wrong))
+            os._exit(0)
+        os.waitpid(pid, 0)
+        outcome = await chat.send("u2")
+        result = [(folder / "wrong").read_text(), outcome.status, len(chat.messages)]
+        """)
+        assert found == ["[]", "completed", 4]
