@@ -10,6 +10,7 @@ from typing import Any
 
 from chatnb.errors import ModelError, ModelStreamError
 from chatnb.models.port import Model, ModelRequest, StepEnd, StepItem
+from chatnb.models.redaction import Redactor
 from chatnb.models.usage import Usage
 from chatnb.runtime.contain import is_being_cancelled, running_task
 
@@ -49,7 +50,7 @@ async def stream_step(model: Model, request: ModelRequest, *, source: Any = None
             raise
         if isinstance(error, GeneratorExit) and not (is_asked and here is not None and running_task() is here):
             raise  # this generator is being closed
-        text = str(error)
+        text = str(Redactor().redact(str(error)))
         raise ModelError(f"Model {model.name!r} failed: {type(error).__name__}{': ' + text if text else ''}") from error
     raise ModelStreamError(
         f"Model {model.name!r} stopped without saying that it was done; the answer is not whole.", kind="incomplete"

@@ -31,13 +31,13 @@ class TurnError:
     Attributes:
         stage: Where: `input`, a hook's name, `run`, `model`, `calls`, `action`, `store`, `closed`, `interrupted`.
         message: "TypeName: first line", at most 500 characters.
-        cause: The exception, live; None after a reopening.
+        cause: The exception, live; None after a reopening. Not in the repr: its text may hold secrets.
         code: A code of a closed set where there is one.
     """
 
     stage: str
     message: str
-    cause: BaseException | None = field(default=None, compare=False)
+    cause: BaseException | None = field(default=None, compare=False, repr=False)
     code: str | None = None
 
     @classmethod

@@ -79,8 +79,11 @@ class TestErrorTexts:
             chat.close()
         said = [chat.export(format) for format in ("md", "html", "json", "ipynb")]
         said += [str(model.requests), caplog.text, raw(tmp_path)]
+        said += [repr(outcome), repr(chat.error)]  # what a cell shows that ends with one of them
         if outcome.error is not None:
             said.append(outcome.error.message)
+        if where == "model" and outcome.error is not None:
+            said.append(repr(outcome.error.cause))  # chatnb's own exception
         for text in said:
             assert SECRET not in text
             assert "planted-in-the-environment" not in text
@@ -128,3 +131,17 @@ class TestVariables:
         assert SECRET not in kernel.value("json.dumps(view.get_state(), default=repr)")
         assert "frame" in kernel.value("json.dumps([m.to_wire() for m in chat.messages])")
         assert SECRET not in raw(kernel.journal.parent)
+
+    def test_a_cell_that_fails(self, kernel: Kernel) -> None:
+        """In no output of a cell, traceback included, when `%%chat` fails or an outcome ends the cell."""
+        kernel.ok("%load_ext chatnb\nos.environ['SHOP_TOKEN'] = 'planted-in-the-environment'")
+        kernel.ok(
+            f"_said = 'no access with {SECRET} or ' + os.environ['SHOP_TOKEN']\n"
+            "failing = Agent(ScriptedModel([Reply('a', fail=ValueError(_said))], loop=True), name='failing')"
+        )
+        cells = [kernel.run("%%chat --agent failing\nhello"), kernel.ok("await failing.chat('one').send('hello')")]
+        assert cells[0].status == "error"
+        assert "no access with [redacted]" in str(cells[0].outputs)
+        shown = str([(cell.outputs, cell.error) for cell in cells])
+        assert SECRET not in shown
+        assert "planted-in-the-environment" not in shown
