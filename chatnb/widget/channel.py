@@ -86,6 +86,7 @@ class Channel:
         self._queue: deque[tuple[JsonObject, Sequence[bytes]]] = deque()
         self._backlog = 0
         self._stale = True
+        self._texts: list[Update] = []
         self._uses = 0
         self.views: OrderedDict[str, ViewRecord] = OrderedDict()
 
@@ -114,16 +115,10 @@ class Channel:
             self._stale = True
             return
         change = update.change
-        if update.kind == "chunk" and change is not None and change.kind == "text" and not self._stale:
-            if (
-                change.index is None
-                or change.field is None
-                or change.delta is None
-                or update.message_id is None
-                or not self._builder.text(update.message_id, change.index, change.field, change.delta)
-            ):
-                self._stale = True
+        if update.kind == "chunk" and change is not None and change.kind == "text":
+            self._texts.append(update)  # looked at once a frame, all together
         elif update.kind == "change":
+            self._take_texts()
             self._builder.change(update.data)
         elif update.kind != "chunk" or change is not None:
             self._stale = True
@@ -228,8 +223,26 @@ class Channel:
 
     # --- sending ------------------------------------------------------------------------------------------------
 
+    def _take_texts(self) -> None:
+        """Take the short way with the deltas that have come, as long as nothing else has changed."""
+        texts, self._texts = self._texts, []
+        for update in texts:
+            change = update.change
+            if (
+                self._stale
+                or change is None
+                or change.index is None
+                or change.field is None
+                or change.delta is None
+                or update.message_id is None
+                or not self._builder.text(update.message_id, change.index, change.field, change.delta)
+            ):
+                self._stale = True
+                return  # the picture has the others
+
     def _gather(self) -> None:
         self._stale = False
+        self._texts.clear()
         state = self._read_state()
         picture = make_picture(state, self._read_facts(state), self._form)
         hidden = {view.id: view.hidden for view in self.views.values()}
@@ -245,6 +258,7 @@ class Channel:
 
     def _flush(self) -> None:
         """Bring the builder up to date and number what it gathered; the frames wait for their turn."""
+        self._take_texts()
         if self._stale:
             self._gather()
         if not self._builder.has_ops and not self._builder.is_reset_due:
@@ -289,7 +303,7 @@ class Channel:
         return True
 
     def _has_more(self) -> bool:
-        return bool(self._queue) or self._stale or self._builder.has_ops
+        return bool(self._queue or self._texts) or self._stale or self._builder.has_ops
 
     def _send_mark(self) -> None:
         self.now({"type": "mark", "seq": self.seq})
