@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 from chatnb.messages import UIMessage
+from chatnb.turns.records import Update
 from chatnb.widget.frames import FRAME_BYTES
 
 from .fakes import Rig
@@ -65,6 +66,43 @@ class TestPace:
         (op,) = rig.frames("ops")[-1]["ops"]
         assert (op["op"], op["d"]) == ("text", "bcd")
 
+    def test_a_frame_that_is_due_goes_when_the_loop_is_awake_anyway(self) -> None:
+        """3.1: gathered for 34 ms; what comes then takes the frame along, and without it the frame goes 5 ms later."""
+        rig = Rig()
+        rig.page()
+        rig.chat.say("go")
+        rig.chat.begin()
+        rig.time.run(1)
+        rig.chat.delta("a")
+        rig.time.run(0.02)
+        begun = len(rig.frames("ops"))
+        rig.chat.delta("b")
+        rig.time.run(0.016)
+        assert len(rig.frames("ops")) == begun
+        rig.chat.delta("c")
+        rig.time.run(0)
+        rig.chat.delta("d")
+        rig.time.run(0.041)
+        assert [frame["ops"][0]["d"] for frame in rig.frames("ops")[begun:]] == ["bc", "d"]
+
+    def test_a_change_stands_behind_the_text_before_it(self) -> None:
+        """3.1: within a window neighbouring `text` ops join, else order is kept."""
+        rig = Rig()
+        rig.page()
+        rig.chat.say("go")
+        rig.chat.begin()
+        rig.time.run(1)
+        rig.chat.delta("a")
+        rig.chat.delta("b")
+        rig.panel._on_update(Update(kind="change", data={"n": 1}))
+        rig.chat.delta("c")
+        rig.time.run(0.1)
+        assert [(op["op"], op.get("d")) for op in rig.frames("ops")[-1]["ops"]] == [
+            ("text", "ab"),
+            ("change", None),
+            ("text", "c"),
+        ]
+
     def test_mark_follows_a_burst(self) -> None:
         """3.1: `mark` follows a burst after 0.5, 2 and 10 s."""
         rig = Rig()
@@ -109,8 +147,6 @@ class TestPace:
         rig.chat.begin()
         rig.time.run(1)
         change = rig.chat._fold.feed({"type": "text-delta", "id": "t", "delta": "x"})  # type: ignore[union-attr]
-        from chatnb.turns.records import Update
-
         update = Update(kind="chunk", message_id=rig.chat._fold.message_id, change=change)  # type: ignore[union-attr]
         begun = time.process_time()
         for number in range(200_000):
