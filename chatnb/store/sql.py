@@ -207,12 +207,16 @@ class SqlStore(Connections):
         return True
 
     def prune(self, now: datetime) -> None:
-        """Drop changes older than 1 hour and incidents that ended more than 7 days ago."""
-        changes, incidents = tables.changes.c, tables.incidents.c
+        """Drop changes older than 1 hour and incidents that ended more than 7 days ago.
+
+        One that has failed has not ended as long as its turn is offered.
+        """
+        changes, incidents, turns = tables.changes.c, tables.incidents.c, tables.turns.c
         with self._writing(durable=False) as connection:
             connection.execute(delete(tables.changes).where(changes.at < now - _CHANGES_KEPT))
             ended = (incidents.status.in_(_ENDED_INCIDENTS), incidents.changed_at < now - _INCIDENTS_KEPT)
-            connection.execute(delete(tables.incidents).where(*ended))
+            offered = select(turns.id).where(turns.id == incidents.turn_id, turns.state == "interrupted").exists()
+            connection.execute(delete(tables.incidents).where(*ended, ~offered))
         self._tidy()
 
     def _tidy(self) -> None:

@@ -308,9 +308,10 @@ class TestBooks:
     def test_prune(self, store: SqlStore, token: str) -> None:
         """Sections 2 and 11: changes stay an hour, ended incidents 7 days; numbers never come again."""
         with store.write("c", token) as tx:
-            for name in ("t", "u"):
-                tx.add_turn(turn(name, ord(name)))
-            for name, status in (("t", "completed"), ("u", "offered")):
+            rows = (("t", "completed", "completed"), ("u", "offered", "interrupted"), ("v", "failed", "interrupted"))
+            for name, _, state in rows:
+                tx.add_turn(turn(name, ord(name), state=state))
+            for name, status, _ in rows:
                 tx.put_incident(IncidentRow(id=name, turn_id=name, status=status, kind="retry", cause="x"), None)
             tx.add_change({"n": 1})
             tx.add_change({"n": 2})
@@ -318,7 +319,12 @@ class TestBooks:
         assert store.load_changes(1) == [(2, {"n": 2})]
         store.prune(now() + timedelta(minutes=61))
         assert store.load_changes(0) == []
-        assert [row.id for row in store.load_incidents("c")] == ["t", "u"]
+        assert [row.id for row in store.load_incidents("c")] == ["t", "u", "v"]
+        store.prune(now() + timedelta(days=8))
+        # A hook that has failed leaves its turn offered: that is no end.
+        assert [row.id for row in store.load_incidents("c")] == ["u", "v"]
+        with store.write("c", token) as tx:
+            tx.move_turn("v", {"interrupted"}, "completed")
         store.prune(now() + timedelta(days=8))
         assert [row.id for row in store.load_incidents("c")] == ["u"]
         with store.write_free() as books:
