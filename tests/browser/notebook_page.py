@@ -183,6 +183,12 @@ class NotebookPage:
             f"([index, text]) => {{ {cell}.model.sharedModel.setSource(text); return null; }}", [index, text]
         )
 
+    def clear_output(self, index: int) -> None:
+        """Clears the output of a cell, as the menu does."""
+        self.page.evaluate(
+            f"index => {{ {_CURRENT}.content.widgets[index].model.clearExecution(); return null; }}", index
+        )
+
     def index_of_cell(self, text: str) -> int:
         """The index of the first cell whose text begins a line with this."""
         return next(number for number, source in enumerate(self.cell_sources()) if f"\n{text}" in f"\n{source}")

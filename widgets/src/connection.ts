@@ -62,7 +62,7 @@ export class Connection {
   constructor(
     private readonly transport: Transport,
     private readonly store: Store,
-    private readonly assets: Assets,
+    readonly assets: Assets,
     private readonly environment: () => Environment,
   ) {
     this.outbox = new Outbox({

@@ -61,7 +61,7 @@ export interface ClientToolInfo {
   name: string;
   description: string;
   parameters: Record<string, Json>;
-  js?: string | null;
+  js?: string | AssetRef | null;
   form?: boolean | Record<string, Json> | null;
 }
 

@@ -10,7 +10,7 @@ const MENTION = /(?:^|[\s([{])@([A-Za-z]\w*)?$/;
 const visible = (text: string): string => text.replace(/[\u202a-\u202e\u2066-\u2069]/g, "");
 
 const STYLE = `
-.chatnb-view .cn-mentions { position: absolute; inset-block-end: calc(100% + 4px); inset-inline: 0; z-index: 4; max-height: 260px; overflow: auto;
+.chatnb-view .cn-mentions { position: absolute; inset-block-end: calc(100% + 4px); inset-inline: 0; z-index: 4; overflow: auto;
   padding: 4px; border: 1px solid var(--chatnb-line); border-radius: 8px; background: var(--chatnb-bg); box-shadow: 0 6px 24px rgb(0 0 0 / 16%); }
 .chatnb-view .cn-mentions[hidden] { display: none; }
 .chatnb-view .cn-mentions ul { margin: 0; padding: 0; list-style: none; }
@@ -89,7 +89,12 @@ class Mentions {
         return row;
       }),
     );
-    if (items.length > 0) this.select(0);
+    if (items.length === 0) return;
+    // As high as there is room above the box: all of what would be sent is to be seen.
+    const top = this.frame.closest(".cn-panel")?.getBoundingClientRect().top ?? 0;
+    const room = (this.frame.parentElement?.getBoundingClientRect().top ?? 0) - top - 12;
+    this.frame.style.maxHeight = `${Math.max(120, Math.min(380, room))}px`;
+    this.select(0);
   }
 
   private select(at: number): void {

@@ -19,10 +19,16 @@ class Tools {
     for (const controller of this.running.values()) controller.abort();
   }
 
+  /** A long source comes beside the options. */
+  private async load(hash: string): Promise<Blob> {
+    await new Promise<void>((done) => this.connection.assets.whenLoaded(hash, done));
+    return this.connection.assets.blob(hash) as Blob;
+  }
+
   async run({ toolCallId, name, input }: ToolCall): Promise<void> {
     if (this.running.has(toolCallId)) return;
-    const source = this.store.options.clientTools?.find((tool) => tool.name === name)?.js;
-    if (!source) return;
+    const js = this.store.options.clientTools?.find((tool) => tool.name === name)?.js;
+    if (!js) return;
     const controller = new AbortController();
     this.running.set(toolCallId, controller);
     try {
@@ -32,6 +38,7 @@ class Tools {
         // It runs elsewhere, or is settled.
         return;
       }
+      const source = typeof js === "string" ? js : await this.load(js.asset as string);
       const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
       let tool: Tool;
       try {
