@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import inspect
+import keyword
+import logging
 import re
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -24,7 +26,7 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
 from pydantic import WithJsonSchema
 
-from .._json import JsonValue
+from .._json import JsonValue, dumps
 from ..actions import Action
 from ..actions.images import FIELD
 from ..errors import ActionError, ConfigError
@@ -33,6 +35,10 @@ T = TypeVar("T")
 MAX_DESCRIPTION = 2_000
 MAX_TITLE = 100
 MAX_PAGES = 100
+MAX_TOOLS = 500
+MAX_SCHEMA = 4_000
+"""Characters of one parameter's schema; of a longer one only its type is shown."""
+log = logging.getLogger("chatnb")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 _TYPES: dict[Any, Any] = {
     "string": str,
@@ -166,7 +172,13 @@ def connect(
     connection = Connection(_target(server), headers)
     name, tools = connection.open(timeout)
     label = _clean(name, MAX_TITLE)
-    return [_action(connection, tool, label, prefix, needs_approval) for tool in tools]
+    if len(tools) > MAX_TOOLS:
+        log.warning("the MCP server %s has %d tools; the first %d are taken", label, len(tools), MAX_TOOLS)
+    names = _distinct([_name(prefix + tool.name) for tool in tools[:MAX_TOOLS]], 64)
+    return [
+        _action(connection, tool, name, label, needs_approval)
+        for tool, name in zip(tools[:MAX_TOOLS], names, strict=True)
+    ]
 
 
 def _target(server: Any) -> Any:
@@ -181,15 +193,15 @@ def _target(server: Any) -> Any:
     raise ConfigError("an MCP server is a URL, a command as a list, or a Server of the MCP SDK")
 
 
-def _action(connection: Connection, tool: types.Tool, server: str, prefix: str, needs_approval: bool | None) -> Action:
+def _action(connection: Connection, tool: types.Tool, name: str, server: str, needs_approval: bool | None) -> Action:
     hints = tool.annotations
     is_read = hints is not None and hints.read_only_hint is True
     # Where nothing is said a tool may destroy: the protocol's own default.
     is_harmless = is_read or (hints is not None and hints.destructive_hint is False)
     said = _clean(tool.description or tool.title or tool.name, MAX_DESCRIPTION)
     return Action(
-        _function(connection, tool),
-        name=_name(prefix + tool.name),
+        _function(connection, tool, name),
+        name=name,
         title=_clean(tool.title, MAX_TITLE) if tool.title else None,
         description=f"Tool of the MCP server {server}, described by itself: {said}",
         read_only=is_read,
@@ -198,11 +210,12 @@ def _action(connection: Connection, tool: types.Tool, server: str, prefix: str, 
     )
 
 
-def _function(connection: Connection, tool: types.Tool) -> Callable[..., Any]:
+def _function(connection: Connection, tool: types.Tool, name: str) -> Callable[..., Any]:
     """Return the handler: a function with the tool's parameters."""
-    properties = tool.input_schema.get("properties", {})
-    required = set(tool.input_schema.get("required", ()))
-    names = {_identifier(name): name for name in properties}
+    properties, needed = tool.input_schema.get("properties"), tool.input_schema.get("required")
+    schemas: dict[str, Any] = properties if isinstance(properties, dict) else {}
+    required = {key for key in needed if isinstance(key, str)} if isinstance(needed, list) else set()
+    names = dict(zip(_distinct([_identifier(key) for key in schemas], 100), schemas, strict=True))
 
     async def call(**given: Any) -> JsonValue:
         arguments = {names[key]: value for key, value in given.items() if value is not None or names[key] in required}
@@ -212,15 +225,14 @@ def _function(connection: Connection, tool: types.Tool) -> Callable[..., Any]:
         inspect.Parameter(
             key,
             inspect.Parameter.KEYWORD_ONLY,
-            annotation=_annotation(properties[name], name in required),
-            default=inspect.Parameter.empty if name in required else None,
+            annotation=_annotation(schemas[theirs], theirs in required),
+            default=inspect.Parameter.empty if theirs in required else None,
         )
-        for key, name in names.items()
+        for key, theirs in names.items()
     ]
-    parameters.sort(key=lambda parameter: parameter.default is not inspect.Parameter.empty)
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    call.__name__ = _name(tool.name)
+    call.__name__ = name
     return call
 
 
@@ -229,6 +241,8 @@ def _annotation(schema: Any, is_required: bool) -> Any:
     kind = given.get("type")
     base = _TYPES.get(kind, Any) if isinstance(kind, str) else Any
     shown = _cleaned(given)
+    if len(dumps(shown)) > MAX_SCHEMA:
+        shown = {"type": kind} if base is not Any else {}
     return Annotated[base if is_required else base | None, WithJsonSchema(shown)]
 
 
@@ -247,20 +261,31 @@ def _result(result: types.CallToolResult) -> JsonValue:
     Raises:
         ActionError: The tool failed.
     """
-    texts = [block.text for block in result.content if isinstance(block, types.TextContent)]
+    text = "\n".join(said for block in result.content if (said := _said(block)) is not None)
     if result.is_error:
-        raise ActionError(_clean("\n".join(texts), MAX_DESCRIPTION) or "The tool failed.")
+        raise ActionError(_clean(text, MAX_DESCRIPTION) or "The tool failed.")
     images: list[JsonValue] = [
         {"data": block.data, "media_type": block.mime_type}
         for block in result.content
         if isinstance(block, types.ImageContent)
     ]
     value: JsonValue = result.structured_content
+    if isinstance(value, dict):
+        value = {key: item for key, item in value.items() if key != FIELD}  # a stranger's JSON names no images
     if value is None:
-        value = "\n".join(texts)
+        value = text
     if not images:
         return value
     return {**value, FIELD: images} if isinstance(value, dict) else {"result": value, FIELD: images}
+
+
+def _said(block: types.ContentBlock) -> str | None:
+    """Return what a block of a result says; of an image nothing, of what no model can read here a note."""
+    if isinstance(block, types.TextContent):
+        return block.text
+    if isinstance(block, types.EmbeddedResource) and isinstance(block.resource, types.TextResourceContents):
+        return block.resource.text
+    return None if isinstance(block, types.ImageContent) else f"[{block.type}]"
 
 
 def _clean(text: str, most: int) -> str:
@@ -274,5 +299,18 @@ def _name(name: str) -> str:
 
 
 def _identifier(name: str) -> str:
-    cleaned = re.sub(r"\W", "_", name, flags=re.ASCII)
-    return cleaned if cleaned.isidentifier() else f"p_{cleaned}"
+    cleaned = re.sub(r"\W", "_", name, flags=re.ASCII)[:90]
+    is_plain = cleaned.isidentifier() and not keyword.iskeyword(cleaned) and not cleaned.startswith("_")
+    return cleaned if is_plain else f"p_{cleaned}"
+
+
+def _distinct(names: Sequence[str], most: int) -> list[str]:
+    """Return names that differ: the second of two gets a number."""
+    found: list[str] = []
+    for name in names:
+        number, free = 1, name
+        while free in found:
+            number += 1
+            free = f"{name[: most - 1 - len(str(number))]}_{number}"
+        found.append(free)
+    return found
