@@ -140,7 +140,10 @@ class Chat(ChatInputs):
 
     @property
     def messages(self) -> tuple[UIMessage, ...]:
-        """The current history, with the message that is being written."""
+        """The current history, with the message that is being written; in a hook with the hook's own edits."""
+        checkpoint = current_checkpoint(self.id)
+        if checkpoint is not None and checkpoint.pending is not None:
+            return self._engine.with_edits(checkpoint.read())
         return self._engine.read_messages()
 
     @property

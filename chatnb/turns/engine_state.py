@@ -159,8 +159,15 @@ class EngineState:
 
     def shown_messages(self) -> tuple[UIMessage, ...]:
         """Return the chain with the message that is being written."""
+        return self._with_written(self.tree.messages)
+
+    def with_edits(self, edited: tuple[UIMessage, ...]) -> tuple[UIMessage, ...]:
+        """Return the messages as a hook has edited them: once a turn finishes, its response is one of them."""
+        is_whole = self.turn is None or self.turn.final is not None
+        return edited if is_whole else self._with_written(edited)
+
+    def _with_written(self, chain: tuple[UIMessage, ...]) -> tuple[UIMessage, ...]:
         turn = self.turn
-        chain = self.tree.messages
         if turn is not None and turn.live.has_shown:
             message: UIMessage | None = turn.live.message
         else:

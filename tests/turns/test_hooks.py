@@ -244,6 +244,37 @@ class TestFailures:
             assert mock.chat.status == "ready"
             assert len(calls) == 1
 
+    async def test_messages_show_the_edits(self) -> None:
+        """C13's kind: `chat.messages` in a hook shows that hook's edits, the message being written on top of them."""
+        agent = Agent(ScriptedModel(["one", "two"]))
+        seen: list[list[str]] = []
+
+        @agent.on_turn_start
+        def start(event: Any) -> None:
+            if event.turn_number:
+                event.chat.history.slice(1)
+            seen.append([m.text for m in event.chat.messages])
+
+        @agent.run
+        async def run(turn: Any) -> Any:
+            yield {"type": "text-start", "id": "t"}
+            yield {"type": "text-delta", "id": "t", "delta": "said"}
+            if turn.number:
+                turn.chat.history.set([])
+            seen.append([m.text for m in turn.chat.messages])
+
+        @agent.on_before_turn_complete
+        def before(event: Any) -> None:
+            event.chat.history.set(
+                [{"id": "x", "role": "user", "parts": [{"type": "text", "text": "AB"[event.turn_number]}]}]
+            )
+            seen.append([m.text for m in event.chat.messages])
+
+        async with mock_chat(agent) as mock:
+            await mock.chat.send("A")
+            await mock.chat.send("B")
+            assert seen == [["A"], ["A", "said"], ["A"], ["B"], ["said"], ["B"]]
+
     async def test_waiting_until_stable_inside(self) -> None:
         """C32's kind: `await chat.stable()` without a timeout in a hook could never end either: ChatBusyError."""
         agent = Agent(ScriptedModel(["one"]))
