@@ -42,7 +42,7 @@ const INTERNAL = `
   isDone isDrawn isEditing isExpanded isExpecting isFollowing isHidden isIcon isOff isOpen isPrimary isRunning isShown
   listeners onInsertCell onRefused onTurnEnd onWaiting outbox outgoing pieces putAll receiveMark receiveOps
   receivePage receiveReset requestReset resyncTimer sayHello schedule setOrder setPending setPhase setWaiting
-  settleHello silenceTimer touch transmit transmitHello unsubscribe wasLive wasRunning wasStreaming whenLoaded
+  settleHello silenceTimer touch transmit transmitHello unsubscribe wasLive wasRunning wasStreaming
   anyLine anyPunctuation backpedal beginningSpace blockSkip blockTokens blockquoteSetextReplace
   blockquoteSetextReplace2 blockquoteStart carriageReturn codeRemoveIndent delLDelim delRDelim doubleBlankLine
   emStrong emStrongLDelim emStrongRDelimAst emStrongRDelimUnd endATag endAngleBracket endPreScriptTag endingHash

@@ -130,6 +130,10 @@ class Outsourcer:
             return self._put(dumps(small).encode("utf-8", "replace"), JSON_TYPE, object_name, small, len(text))
         return small
 
+    def script(self, source: str) -> JsonValue:
+        """Return a reference to the source of a module, however short it is."""
+        return self._put(source.encode("utf-8", "replace"), "text/javascript", None, source, len(source))
+
     def _walk(self, value: JsonValue, media_type: str, object_name: str | None, inline: int) -> JsonValue:
         if isinstance(value, str):
             return self._text(value, media_type, object_name, inline)

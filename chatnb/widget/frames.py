@@ -21,6 +21,8 @@ from .view_form import Form, ViewForm, text_field, whole
 FRAME_BYTES = 256 * 1024
 ROOM = FRAME_BYTES - 4096
 """Length of a frame's JSON, escaped, without its envelope."""
+MANY_FOOTERS = 1_000
+"""Messages whose usage changed in one window above which a `reset` is cheaper."""
 MANY = 50
 """Messages inserted in one window above which a `reset` is cheaper."""
 _HIGH = ("\ud800", "\udbff")
@@ -114,6 +116,8 @@ class FrameBuilder:
             state["usage"] = _changed_usage(before.state.get("usage"), state["usage"])
         if state:
             self._ops.append({"op": "state", "state": state})
+            many = len(state["usage"]["messages"]) if "usage" in state else 0
+            self.is_reset_due = self.is_reset_due or many > MANY_FOOTERS
 
     def load_part(self, message_id: str, index: int) -> bool:
         """Add a whole part again, for a view that has it cut; False when there is none."""

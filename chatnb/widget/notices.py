@@ -31,7 +31,11 @@ class Notices:
         shown = {key: value for key, value in self.shown.items() if key != id}
         if notice.get("text"):
             text = self._form.text(str(notice["text"]))[:LONGEST]
-            shown[id] = {"level": "info", "actions": [], **notice, "text": text}
+            actions = [
+                {key: self._form.text(value) if isinstance(value, str) else value for key, value in action.items()}
+                for action in notice.get("actions") or []
+            ]
+            shown[id] = {"level": "info", **notice, "text": text, "actions": actions}
         if shown != self.shown:
             self.shown = dict(list(shown.items())[-KEPT:])
             self._changed()

@@ -113,7 +113,7 @@ class ClientToolInfo(Record):
     name: str
     description: str
     parameters: JsonObject
-    js: str | None = None
+    js: str | AssetRef | None = None
     form: bool | JsonObject | None = None
 
 

@@ -8,7 +8,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .. import _json
 from .._json import JsonValue
 from ..errors import InputError
 from ..export.redaction import credentials_of, make_redact
@@ -19,7 +18,8 @@ from ..messages import (
     validate_messages,
 )
 from ..messages.parts import DataPart
-from ..turns.records import ChatState, Update
+from ..turns.records import ChatState, ClientTool, Update
+from . import budget
 from .assets import AssetShelf, find_extras
 from .cells import ANSWER_WITHIN
 from .channel import Channel, Send
@@ -40,7 +40,6 @@ logger = logging.getLogger("chatnb.widget")
 
 RETURN_WITHIN = 10.0
 """Seconds after the last view's end in which another may come, before its turn is stopped."""
-LARGEST_SCHEMAS = 96 * 1024
 LONGEST_HELP = 160
 OFFLINE_NOTE = "The offline model answers: it needs no key and knows the actions of this notebook, nothing else."
 
@@ -98,6 +97,7 @@ class Panel:
         shelf = AssetShelf()
         self._form = ViewForm(shelf, redact)
         self._saved_form = ViewForm(None, redact)
+        self._described_tools = _describe_tools(self._settings.client_tools, self._form)
         self._latest = seam.state()
         self.channel = Channel(
             send=self._send,
@@ -323,20 +323,20 @@ class Panel:
         actions = seam.actions
         return {
             "chatId": seam.chat.id,
-            "title": live["title"] or seam.agent_name,
+            "title": budget.shortened(live["title"] or seam.agent_name, budget.TEXT),
             "help": help_line({name: action for name, action in actions.items() if action.agent_tool}),
             "height": live["height"],
             "theme": live["theme"],
-            "placeholder": live["placeholder"],
+            "placeholder": live["placeholder"] and budget.shortened(live["placeholder"], budget.TEXT),
             "locale": settings.locale,
-            "suggestions": list(live["suggestions"]),
+            "suggestions": budget.first_that_fit(live["suggestions"], budget.SUGGESTIONS),
             "modelNote": OFFLINE_NOTE if getattr(seam.model, "name", None) == "offline" else None,
             "allowAttachments": settings.allow_attachments,
             "maxAttachmentBytes": settings.max_attachment_bytes,
             "autoContinue": settings.auto_continue,
             "transcript": settings.transcript,
             "actions": self._described(actions),
-            "clientTools": [{**tool.to_json(), "js": tool.js, "form": tool.form} for tool in settings.client_tools],
+            "clientTools": self._described_tools,
             "mentions": seam.has_mentions,
             "extras": find_extras(),
         }
@@ -360,20 +360,36 @@ def help_line(actions: Mapping[str, Any]) -> str:
 
 def _describe_actions(actions: Mapping[str, Any]) -> list[JsonValue]:
     described: list[JsonValue] = []
-    room = LARGEST_SCHEMAS
+    room = budget.SCHEMAS
     for name, action in actions.items():
-        schema = action.input_schema
-        room -= len(_json.dumps(schema))
-        described.append(
-            {
-                "name": name,
-                "title": action.title or name,
-                "description": (action.description or "")[:500],
-                # Beyond the room a form is a box for JSON.
-                "schema": schema if room > 0 else {"type": "object"},
-                "gated": action.needs_approval is not False,
-            }
-        )
+        one: Form = {
+            "name": name,
+            "title": action.title or name,
+            "description": (action.description or "")[:500],
+            "schema": action.input_schema,
+            "gated": action.needs_approval is not False,
+        }
+        if budget.length(one) > room:  # a form is a box for JSON then
+            one |= {"description": "", "schema": {"type": "object"}}
+        room -= budget.length(one)
+        if room > -budget.CLIENT_TOOLS:
+            described.append(one)
+    return described
+
+
+def _describe_tools(tools: Sequence[ClientTool], form: ViewForm) -> list[JsonValue]:
+    """Return the client tools: a long script or schema goes beside the frames."""
+    room = budget.CLIENT_TOOLS // max(1, len(tools))
+    described: list[JsonValue] = []
+    for tool in tools:
+        one: Form = {**tool.to_json(), "js": tool.js, "form": tool.form}
+        if budget.length(one) > room:
+            one["description"] = budget.shortened(tool.description, 500)
+            one["parameters"] = tool.parameters if budget.length(tool.parameters) <= room // 2 else {"type": "object"}
+            one["js"] = tool.js and form.script(tool.js)
+            if isinstance(tool.form, Mapping) and budget.length(tool.form) > room // 2:
+                one["form"] = True
+        described.append(one)
     return described
 
 

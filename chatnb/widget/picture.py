@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from .._json import JsonValue
 from ..messages import UIMessage
-from ..turns.records import CallView, ChatState, ClientTool, Pending, TurnError
+from ..turns.records import CallView, ChatState, ClientTool, Pending, TurnError, Waiting
+from . import budget
 from .view_form import Form, ViewForm
 
 Delivery = Literal["unknown", "parallel", "between-cells"]
@@ -113,24 +114,17 @@ def make_picture(state: ChatState, facts: WidgetFacts, form: ViewForm) -> Pictur
         "closed": _closed(state.closed),
         "options": facts.options,
     }
-    calls = {id: _call(call) for id, call in state.calls.items() if call.phase != "waiting"}
+    calls = {id: call for id, call in state.calls.items() if call.phase != "waiting"}
+    room = budget.LOGS // max(1, len(calls))
     return Picture(
         messages=shown_messages(state, facts),
         branches=state.branches,
         growing=streaming_id,
         state=described,
-        pending=[_pending(item, facts, form) for item in state.pending],
-        queue=[
-            {
-                "id": item.id,
-                "kind": item.kind,
-                "text": form.text(item.text),
-                **({"commandId": facts.command_ids[item.id]} if item.id in facts.command_ids else {}),
-            }
-            for item in state.queue
-        ],
-        calls={**calls, **facts.calls},
-        notices=facts.notices,
+        pending=_pending(state.pending, facts, form),
+        queue=budget.first_that_fit((_waiting(item, facts, form) for item in state.queue), budget.QUEUE),
+        calls={**{id: _call(call, form, room) for id, call in calls.items()}, **facts.calls},
+        notices=budget.fitting_notices(facts.notices),
     )
 
 
@@ -139,20 +133,39 @@ def _error(error: TurnError | None, form: ViewForm) -> Form | None:
         return None
     return {
         "stage": error.stage,
-        "message": form.text(error.message),
+        "message": budget.shortened(form.text(error.message), budget.ERROR),
         "code": error.code,
         "retry": error.stage not in REFUSED_STAGES,
     }
 
 
-def _pending(item: Pending, facts: WidgetFacts, form: ViewForm) -> Form:
+def _pending(items: Sequence[Pending], facts: WidgetFacts, form: ViewForm) -> list[Form]:
+    """Return what waits for a person. Where much waits, arguments go beside the frame and schemas stay out of it."""
+    inline = max(1024, min(32 * 1024, budget.PENDING // (2 * max(1, len(items)))))
+    room = budget.PENDING // 2
+    described = []
+    for item in items:
+        form_of_item = _pending_item(item, facts, form, inline)
+        room -= budget.length(form_of_item.get("schema"))
+        described.append(form_of_item if room >= 0 else {**form_of_item, "schema": None})
+    return budget.first_that_fit(described, budget.PENDING)
+
+
+def _waiting(item: Waiting, facts: WidgetFacts, form: ViewForm) -> Form:
+    described: Form = {"id": item.id, "kind": item.kind, "text": form.text(item.text)}
+    if item.id in facts.command_ids:
+        described["commandId"] = facts.command_ids[item.id]
+    return described
+
+
+def _pending_item(item: Pending, facts: WidgetFacts, form: ViewForm, inline: int) -> Form:
     described: Form = {
         "kind": item.kind,
         "id": item.id,
         "toolCallId": item.tool_call_id,
         "action": item.action,
-        "title": item.title,
-        "args": form.value(item.args),
+        "title": budget.shortened(item.title, budget.TEXT),
+        "args": form.value(item.args, inline=inline),
         "messageId": item.message_id,
         "askedAt": _iso(item.asked_at),
         "expiresAt": _iso(item.expires_at),
@@ -170,15 +183,20 @@ def _iso(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat()
 
 
-def _call(call: CallView) -> Form:
+def _call(call: CallView, form: ViewForm, room: int) -> Form:
     described: Form = {
         "toolCallId": call.tool_call_id,
         "phase": "waiting" if call.phase in ("waiting", "busy") else call.phase,
     }
     if call.progress is not None:
-        described["progress"] = dict(call.progress)
+        described["progress"] = {
+            key: budget.shortened(form.text(value), max(100, min(budget.TEXT, room // 2)))
+            if isinstance(value, str)
+            else value
+            for key, value in call.progress.items()
+        }
     if call.log:
-        described["log"] = [dict(line) for line in call.log[-200:]]
+        described["log"] = budget.last_lines(call.log, room, form)
     if call.duration_ms is not None:
         described["durationMs"] = call.duration_ms
     return described

@@ -15,6 +15,7 @@ from typing import Any
 from .._ids import random_word
 from .._json import JsonValue
 from ..turns.records import ChatState, Pending
+from . import budget
 from .channel import Channel, error_ack
 from .commands import Answer, Fields, field_of
 from .protocol import CallCommand, DecisionCommand
@@ -26,6 +27,8 @@ logger = logging.getLogger("chatnb.widget")
 CALLS_KEPT = 50
 """Cards of "Run an action" that a panel keeps."""
 
+INLINE = 2048
+"""Bytes of JSON of arguments or results in a card; more goes beside the frames."""
 SOON = 0.25
 """Seconds in which arguments that do not fit are found out; then the command is answered."""
 
@@ -104,7 +107,7 @@ class WidgetSite:
             "toolCallId": id,
             "title": action.title or command.name,
             "state": "input-available",
-            "input": self._form.value(command.args),
+            "input": self._form.value(command.args, inline=INLINE),
         }
         self._seam.spawn(self._run(command, id, part, answer), f"widget call of {command.name}")
 
@@ -113,7 +116,7 @@ class WidgetSite:
 
         def show(progress: Form | None, lines: Sequence[Form]) -> None:
             if id in self.calls:
-                fields: Form = {"phase": "running", "log": list(lines)}
+                fields: Form = {"phase": "running", "log": budget.last_lines(lines, budget.LOGS // 4, self._form)}
                 self._show(id, {**self.calls[id], **fields, **({"progress": progress} if progress else {})})
 
         work = asyncio.ensure_future(self._seam.call_action(command.name, command.args, show))
@@ -126,18 +129,24 @@ class WidgetSite:
         answer({"ok": True, "result": {"toolCallId": id}})
         settled = await work
         if settled.failure is None:
-            done: Form = {**part, "state": "output-available", "output": self._form.value(settled.output)}
+            done: Form = {
+                **part,
+                "state": "output-available",
+                "output": self._form.value(settled.output, inline=INLINE),
+            }
         else:
             done = {**part, "state": "output-error", "errorText": self._form.text(settled.failure.text)}
         call: Form = {**self.calls.get(id, {"toolCallId": id}), "phase": "done", "part": done}
         if settled.outputs:
-            call["outputs"] = self._form.value(list(settled.outputs))
+            call["outputs"] = self._form.value(list(settled.outputs), inline=INLINE)
         self._show(id, {**call, "durationMs": settled.duration_ms})
 
     def _show(self, id: str, call: Form) -> None:
         self.calls = {**self.calls, id: call}
-        while len(self.calls) > CALLS_KEPT:
-            del self.calls[next(iter(self.calls))]
+        sizes = {known: budget.length(shown) for known, shown in self.calls.items()}
+        while len(self.calls) > 1 and (len(self.calls) > CALLS_KEPT or sum(sizes.values()) > budget.SITE_CALLS):
+            oldest = next(iter(self.calls))
+            del self.calls[oldest], sizes[oldest]
         self._channel.refresh()
 
 

@@ -67,6 +67,10 @@ class ViewForm:
         """Return any JSON value with large ones replaced and credentials taken out."""
         return self._outsourcer.replace(self._clean(value), inline=inline)
 
+    def script(self, source: str) -> JsonValue:
+        """Return a reference to a script, which goes beside the frames."""
+        return self._outsourcer.script(source)
+
     def text(self, text: str) -> str:
         """Return a text with credentials taken out, and in a form that can be sent."""
         return whole(self._redact(text) if self._redact is not None else text)

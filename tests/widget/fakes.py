@@ -10,6 +10,8 @@ from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
+from pydantic import ValidationError
+
 from chatnb.actions import Catalog
 from chatnb.errors import PendingError
 from chatnb.messages import Fold, UIMessage
@@ -286,6 +288,10 @@ class FakeChat:
         self._engine.update("queue", queue=lines)
 
 
+class InvalidFrame(BaseException):
+    """A frame is not of the protocol. No `Exception`: what a comm raises is a lost frame to the channel."""
+
+
 class Rig:
     """A panel with pages, over a comm that may misbehave.
 
@@ -317,7 +323,10 @@ class Rig:
         self.settled += 1
 
     def _to_page(self, frame: dict[str, Any], buffers: Any) -> None:
-        FRAME.validate_python(frame)
+        try:
+            FRAME.validate_python(frame)
+        except ValidationError as error:
+            raise InvalidFrame(str(error)) from error
         text = json.dumps(frame)
         self.sent.append((self.time.time(), frame, list(buffers)))
         for delay in self.fate("to-page"):
