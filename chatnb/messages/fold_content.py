@@ -84,7 +84,7 @@ def reset_step(state: FoldState, chunk: JsonObject) -> FoldChange | None:
     state.forget_open()
     if state.step_at == len(state.slots):
         return None
-    del state.slots[state.step_at :]
+    state.drop_step()
     return PARTS_CHANGED
 
 

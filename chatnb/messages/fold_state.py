@@ -139,6 +139,7 @@ class FoldState:
         self.open_inputs: dict[str, Slot] = {}
         self.finish_reason: str | None = None
         self.step_at = 0
+        self._calls: tuple[int, int, dict[JsonValue, list[Slot]]] = (0, 0, {})
         if message is not None and message.role == "assistant":
             if message.has_metadata:
                 self.metadata = message.metadata
@@ -167,7 +168,13 @@ class FoldState:
         self.metadata = ABSENT
         self.slots = []
         self.step_at = 0
+        self._calls = (0, 0, {})
         self.forget_open()
+
+    def drop_step(self) -> None:
+        """Take the parts of the current step away."""
+        del self.slots[self.step_at :]
+        self._calls = (0, 0, {})
 
     def forget_open(self) -> None:
         """Forget all open blocks and inputs; their parts stay as they are."""
@@ -183,14 +190,21 @@ class FoldState:
 
     def in_step(self, call_id: str, dynamic: bool | None = None) -> Slot | None:
         """Return the first call with this id in the current step, of one kind or (None) of either."""
-        for slot in self.slots[self.step_at :]:
-            kind = slot.wire["type"]
-            is_dynamic = kind == "dynamic-tool"
-            if not is_dynamic and not kind.startswith("tool-"):
-                continue
-            if slot.wire.get("toolCallId") == call_id and dynamic in (None, is_dynamic):
+        for slot in self._calls_of_step().get(call_id, ()):
+            if dynamic in (None, slot.wire["type"] == "dynamic-tool"):
                 return slot
         return None
+
+    def _calls_of_step(self) -> dict[JsonValue, list[Slot]]:
+        """Return the calls of the current step by id; what is known of them is kept, as a step may have thousands."""
+        step_at, seen, calls = self._calls
+        if step_at != self.step_at or seen > len(self.slots):
+            step_at, seen, calls = self.step_at, self.step_at, {}
+        for slot in self.slots[seen:]:
+            if is_tool_type(slot.wire["type"]):
+                calls.setdefault(slot.wire.get("toolCallId"), []).append(slot)
+        self._calls = (step_at, len(self.slots), calls)
+        return calls
 
     def lookup(self, call_id: str) -> Slot:
         """Return the call with this id: the first in the current step, else the last one before.

@@ -70,6 +70,20 @@ class TestChanges:
         assert made.feed({"type": "reset-step"}) == FoldChange("parts")
         assert made.feed({"type": "finish", "messageMetadata": {"a": 1}}) == FoldChange("message")
 
+    def test_a_call_comes_again_after_a_reset(self) -> None:
+        """4.1: what a reset has dropped is found no more: the same id is another call."""
+        made = Fold()
+        for n in range(2):
+            for id in ("c1", "c2"):
+                made.feed({"type": "tool-input-available", "toolCallId": id, "toolName": "g", "input": {"n": n}})
+            if n == 0:
+                made.feed({"type": "reset-step"})
+        made.feed({"type": "tool-output-available", "toolCallId": "c2", "output": "new"})
+        assert [(p.tool_call_id, p.input, p.state) for p in made.message.parts if isinstance(p, ToolPart)] == [
+            ("c1", {"n": 1}, "input-available"),
+            ("c2", {"n": 1}, "output-available"),
+        ]
+
     def test_a_trailing_border_is_in_no_snapshot(self) -> None:
         chunks = [START, *TEXT, {"type": "start-step"}, {"type": "finish-step"}]
         assert [part.type for part in fold(chunks).messages[0].parts] == ["text"]

@@ -94,6 +94,19 @@ class TestDelta:
         chunks = [{"type": "text-start", "id": "a"}, *[DELTA] * 50_000]
         assert bytes_of(lambda: fold(chunks)) < 100_000_000
 
+    def test_a_call_of_a_step_with_many(self) -> None:
+        """Section 11 of recovery.md: what a call costs does not grow with the calls of its step."""
+
+        def call(made: Fold, id: str) -> None:
+            made.feed({"type": "tool-input-available", "toolCallId": id, "toolName": "g", "input": {}})
+            made.feed({"type": "tool-output-available", "toolCallId": id, "output": 1})
+
+        few, many = Fold(), Fold()
+        for number in range(500):
+            call(many, f"c{number}")
+        call(few, "first")
+        assert calls_of(lambda: call(many, "next")) == calls_of(lambda: call(few, "next"))
+
 
 class TestMessage:
     """C5 of messages.md: reading the message builds only what changed."""
