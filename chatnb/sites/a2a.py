@@ -29,6 +29,7 @@ def app(
     identity: Identity | None = None,
     hosts: Sequence[str] | None = None,
     secret: str | bytes | None = None,
+    max_body_bytes: int = 32 * 1024 * 1024,
 ) -> Starlette:
     """Return an ASGI application that serves an agent to other agents.
 
@@ -43,6 +44,7 @@ def app(
         identity: Who calls, where there is no `authenticate`.
         hosts: The host names that the server answers to; None: any.
         secret: Signs the proof that a click comes from the page.
+        max_body_bytes: The size limit of requests.
 
     Raises:
         MissingExtraError: The A2A SDK or Starlette is not installed.
@@ -56,5 +58,6 @@ def app(
         identity=identity,
         hosts=None if hosts is None else tuple(host.lower() for host in hosts),
         secret=secret.encode() if isinstance(secret, str) else secret,
+        max_body_bytes=max_body_bytes,
     )
     return make_app(agent, options, url=url.rstrip("/"), description=description)

@@ -23,7 +23,7 @@ from ..turns.decisions import Decision
 from .a2a_handler import IDENTITY_KEY, ORIGIN, ChatTasks
 from .a2a_replay import LEASE_SECONDS, shown_agent
 from .a2a_tasks import chat_id_of, context_of, read_task
-from .http_actions import read_object
+from .http_actions import read_body, read_object
 from .http_app import Border, Endpoint, panel_routes
 from .http_chat import problem_of_outcome
 from .http_errors import CompactJson, HttpProblem
@@ -60,6 +60,8 @@ def make_app(agent: Agent, options: HttpOptions, *, url: str, description: str |
     async def rpc(request: Request) -> Response:
         identity = await site.identify(request)
         request.scope[IDENTITY_KEY] = identity
+        # The SDK reads whatever comes; this is read first, counted, and found there.
+        request._body = await read_body(request, options.max_body_bytes)
         return await dispatcher.handle_requests(request)
 
     async def capability(request: Request) -> Response:

@@ -156,7 +156,7 @@ class ChatTasks(RequestHandler):
             found += await self._place.on_runtime(lambda chat=chat: _tasks_of(chat))  # type: ignore[misc]
         if params.status:
             found = [task for task in found if task.status.state == params.status]
-        size = min(params.page_size or MAX_PAGE, MAX_PAGE)
+        size = min(params.page_size, MAX_PAGE) if params.page_size > 0 else MAX_PAGE
         first = int(params.page_token) if params.page_token.isdigit() else 0
         following = str(first + size) if first + size < len(found) else ""
         return ListTasksResponse(
@@ -188,7 +188,7 @@ class ChatTasks(RequestHandler):
         except ChatInUseError as error:
             raise InternalError(str(error)) from error
         except InputError as error:
-            raise InvalidParamsError(str(error)) from error
+            raise (InvalidParamsError(str(error)) if create else TaskNotFoundError()) from error
         except ChatnbError as error:
             raise InternalError("The conversation can't be opened now.") from error
         if chat is None:

@@ -78,9 +78,9 @@ def clean() -> None:
 
 
 @contextmanager
-def serving(*steps: Any) -> Iterator[str]:
+def serving(*steps: Any, **options: Any) -> Iterator[str]:
     agent = Agent(ScriptedModel([*steps]), actions=[refund, look, vetoed, wipe], instructions="You help.\nMore.")
-    with running(app(agent, authenticate=by_key)) as address:
+    with running(app(agent, authenticate=by_key, **options)) as address:
         yield address
 
 
@@ -236,6 +236,29 @@ class TestMessages:
             async with caller(address) as client:
                 assert (await ask(client, "x")).status.state == DONE
         assert ran == []
+
+    def test_size_and_pages(self) -> None:
+        """A request over the limit is 413, counted while it is read; a page has no negative size; ids are anything."""
+        with serving("one", "two", max_body_bytes=2000) as address, client_of(address) as client:
+
+            def call(method: str, **params: Any) -> httpx.Response:
+                body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+                return client.post("/", json=body, headers={"A2A-Version": "1.0"})
+
+            message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}]}
+            assert "result" in call("SendMessage", message=message).json()
+            assert "result" in call("SendMessage", message=message).json()
+            assert code_of(call("SendMessage", message={**message, "parts": [{"text": "x" * 3000}]})) == (
+                413,
+                "body_too_large",
+            )
+            assert client.post("/", content=iter([b"x" * 1500] * 2)).status_code == 413
+            assert len(call("ListTasks", pageSize=-1).json()["result"]["tasks"]) == 2
+            for task_id in ("../x", "a/b:c", "x" * 300 + ":1", ":", ""):
+                assert call("GetTask", id=task_id).json()["error"]["code"] == -32001
+            for context_id in ("a/b", "\n", "x" * 300):
+                refused = call("SendMessage", message={**message, "contextId": context_id})
+                assert refused.json()["error"]["code"] == -32602
 
     def test_nobody(self) -> None:
         """Where there is authentication, who is not known is a 401."""
