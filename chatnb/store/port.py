@@ -187,6 +187,9 @@ class Store(Protocol):
     def load_calls(self, chat_id: str, turn_ids: Collection[str] | None = None) -> list[CallRow]:
         """Return ledger rows of these turns (all: None), oldest first."""
 
+    def last_injected(self, chat_id: str) -> int:
+        """Return the highest number of injected context, used or not; 0 when there is none."""
+
     def load_injected(self, chat_id: str) -> list[InjectedRow]:
         """Return injected context that no ended turn has used."""
 

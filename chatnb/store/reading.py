@@ -146,6 +146,11 @@ class Readings(ABC):
             statement = statement.where(c.chat_id == chat_id)
         return [make(AuditRow, row) for row in self._all(statement.order_by(c.n))]
 
+    def last_injected(self, chat_id: str) -> int:
+        """Return the highest number of injected context, used or not; 0 when there is none."""
+        c = tables.injected.c
+        return self._all(select(func.max(c.n)).where(c.chat_id == chat_id))[0][0] or 0
+
     def load_injected(self, chat_id: str) -> list[InjectedRow]:
         """Return injected context that no ended turn has used."""
         c, t = tables.injected.c, tables.turns.c

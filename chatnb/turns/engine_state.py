@@ -79,8 +79,7 @@ class EngineState:
         self.unstored: dict[str, tuple[Node, UIMessage]] = {}
         self.history = History(EngineHistory(self))  # type: ignore[arg-type]
         self.injected: list[InjectedRow] = store.load_injected(chat_id) if not opened.created else []
-        # Above all numbers that former turns have used, which are not loaded.
-        self.injected_count = max((row.n for row in self.injected), default=self.next_number * 1_000_000)
+        self.injected_count = store.last_injected(chat_id) if not opened.created else 0
         self.grants: dict[str, GrantRow] = {}
         self.queue = Queue(clock.monotonic)
         self.turn: TurnRun | None = None

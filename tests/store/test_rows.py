@@ -357,6 +357,7 @@ class TestRecoveryRows:
         with store.write("c", token) as tx:
             tx.move_turn("t", {"running"}, "completed")
         assert [row.n for row in store.load_injected("c")] == [1, 2]
+        assert (store.last_injected("c"), store.last_injected("other")) == (2, 0)
         with store.write("c", token) as tx:
             tx.drop_injected()
         assert store.load_injected("c") == []

@@ -57,6 +57,27 @@ class TestInject:
             await mock.chat.send("and again")
             assert "be brief" not in last_texts(mock)
 
+    async def test_after_a_recovered_turn(self) -> None:
+        """What a recovered turn has used and what is injected after the next restart do not collide."""
+        agent = answers(Reply("slow", delay=1.0), "whole", "next")
+
+        @agent.on_turn_start
+        def start(event: Any) -> None:
+            if event.trigger == "recovery":
+                event.chat.inject("for the recovered turn")
+
+        async with mock_chat(agent) as mock:
+            mock.chat.send("A")
+            await mock.clock.advance(0)
+            await mock.restart(kill=True)
+            await mock.clock.advance(30)
+            await mock.done()
+            assert "for the recovered turn" in str(mock.requests[-1].messages)
+            await mock.restart()
+            mock.chat.inject("for the next")
+            await mock.chat.send("B")
+            assert mock.requests[-1].messages[-1]["content"][0]["text"] == "for the next"
+
     async def test_in_every_step(self) -> None:
         """It stands after the chain in every step; injected mid-run it comes from the next step."""
 
