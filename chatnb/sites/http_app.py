@@ -131,7 +131,8 @@ def make_app(agent: Agent, options: HttpOptions) -> Starlette:
         site.proof.mint(response, person, secure=request.scope["scheme"] == "https")
         return response
 
-    async def openapi(_request: Request) -> Response:
+    async def openapi(request: Request) -> Response:
+        await site.identify(request)
         return CompactJson(describe(agent, actions))
 
     routes: list[Any] = [

@@ -210,6 +210,8 @@ class PageRoutes:
         given = await read_object(request, MAX_COMMAND)
         content, buffers = given.get("content"), _buffers(given.get("buffers", []))
         kind = content.get("type") if isinstance(content, Mapping) else None
+        if not isinstance(kind, str):
+            raise HttpProblem(400, "invalid_body", "A command has `content`, an object with `type`.")
         if kind in REFUSED:
             raise HttpProblem(403, "forbidden", "The served page can't do this.")
         if kind in PROVEN:
