@@ -123,6 +123,18 @@ class ChatMachine(RuleBasedStateMachine):
         self.chat.stop()
         self.run(self.mock.clock.advance(0))
 
+    @precondition(lambda self: self.submissions)
+    @rule(data=st.data())
+    def stop_one(self, data: Any) -> None:
+        """One input is stopped, whether it waits, runs or is done."""
+        data.draw(st.sampled_from(self.submissions)).stop()
+        self.run(self.mock.clock.advance(0))
+
+    @rule()
+    def inject(self) -> None:
+        """Context is given for the next turn."""
+        self.chat.inject("context")
+
     @rule(kind=st.sampled_from(["undo", "redo", "clear", "regenerate", "wat"]))
     def act(self, kind: str) -> None:
         """A chat action without arguments."""
