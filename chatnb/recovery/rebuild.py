@@ -16,6 +16,7 @@ from ..turns.decisions import lay_decision
 log = logging.getLogger("chatnb")
 
 FRAME = frozenset({"start", "start-step", "finish-step", "finish", "abort", "error", "message-metadata"})
+BLOCKS = frozenset(f"{kind}-{step}" for kind in ("text", "reasoning") for step in ("start", "delta", "end"))
 BASE_SEQ = -1
 """Where the log notes how many parts the message had before the turn, once its partial has been stored."""
 
@@ -29,7 +30,7 @@ class Rebuilt:
         chunks: The log without its note and without what comes after a broken chunk.
         base_parts: How many parts the message had before the turn.
         has_base_note: The log says so itself.
-        has_part: Something beyond the frame was logged.
+        has_part: Something beyond the frame was logged, and beyond blocks in which nothing was said.
         is_step_open: The log ends inside a step.
         end: The turn's end, if it was logged.
         finish_reason: What the end said.
@@ -114,9 +115,16 @@ def _noted(made: Rebuilt, kind: str | None, chunk: Mapping[str, JsonValue]) -> R
         return replace(made, end="abort")
     if kind == "error":
         return replace(made, end="error", error_text=str(chunk.get("errorText")))
-    if kind not in FRAME and not made.has_part:
+    if kind not in FRAME and not made.has_part and not _is_blank(chunk):
         return replace(made, has_part=True)
     return made
+
+
+def _is_blank(chunk: Mapping[str, JsonValue]) -> bool:
+    """Tell whether a chunk is of a block in which nothing is said by it: a block alone is nothing to go on from."""
+    if chunk.get("type") not in BLOCKS or chunk.get("providerMetadata"):
+        return False
+    return not chunk.get("delta")
 
 
 def _lay(made: Rebuilt, decisions: Sequence[InputRow], message_id: str) -> Rebuilt:

@@ -279,6 +279,9 @@ class ChatEngine(EngineRecovery):
         last = self.tree.message(chain[-1]) if chain else None
         by_decision = input_.kind == "continuation"
         wanted = input_.row.payload.get("messageId") if by_decision else None
+        if last is not None and last.role == "user" and not by_decision and self.interruption is not None:
+            # An interrupted turn that nothing is left of: its message is answered.
+            return await self.run_turn(input_, "regenerate-message", regenerates=last.id)
         if last is None or last.role != "assistant" or (wanted is not None and last.id != wanted):
             return self.finish_input(input_, Outcome(status="skipped"), state="skipped")
         return await self.run_turn(input_, "continuation", continues=chain[-1], by_decision=by_decision)

@@ -96,6 +96,44 @@ BAD: list[Hook] = [
 ]
 
 
+class TestNothingSaid:
+    """A block that was begun and in which nothing was said is no partial."""
+
+    async def test_a_block_alone(self) -> None:
+        """The turn is a retry; discarded, it leaves no empty message."""
+        seen: list[Any] = []
+        agent = Agent(ScriptedModel([Reply("never", delay=100.0), "end"]), recovery=Recovery(auto=False))
+        agent.on_chat_recovery(lambda event: seen.append((event.kind, event.partial_parts)))
+        async with mock_chat(agent) as mock:
+            mock.chat.send("first")
+            await flushed(mock)
+            assert "text-start" in [chunk["type"] for chunk in mock.chunks]
+            await mock.restart(kill=True)
+            await mock.chat.stable()
+            assert (seen, mock.chat.interruption.kind, said(mock)) == ([("retry", ())], "retry", ["first"])
+            mock.chat.discard()
+            await mock.done()
+            assert said(mock) == ["first"]
+
+    @pytest.mark.parametrize("first", [Reply("begun never", delay=1.0), Reply("never", delay=100.0)])
+    async def test_continue_disabled(self, first: Reply) -> None:
+        """`continue_=False` without a partial: the user message stays, and `continue_last_turn()` answers it, once."""
+        agent = Agent(ScriptedModel([first, "end"]))
+        agent.on_chat_recovery(lambda event: RecoveryDecision(persist=False, continue_=False))
+        async with mock_chat(agent) as mock:
+            mock.chat.send("first", body={"a": 1})
+            await mock.clock.advance(1.0)
+            await flushed(mock)
+            await mock.restart(kill=True)
+            await mock.done()
+            assert (said(mock), mock.chat.interruption.reason) == (["first"], "continue_disabled")
+            outcome = await mock.chat.continue_last_turn()
+            assert (outcome.status, said(mock), mock.chat.interruption) == ("completed", ["first", "end"], None)
+            assert [turn.body for turn in mock.store.load_turns(mock.chat.id)] == [{"a": 1}, {"a": 1}]
+            await mock.chat.undo()
+            assert (await mock.chat.continue_last_turn()).status == "skipped"
+
+
 class TestBadAnswers:
     """The hook may have been the guard against paying twice: without a good answer nothing is paid."""
 
