@@ -102,7 +102,10 @@ def watch_quiet(case: Case) -> Callable[[Callable[[str], None]], Awaitable[None]
             await engine.clock.sleep(min(BEAT_SECONDS, max(0.05, limit - quiet + 0.05)))
             passed, since = engine.clock.monotonic() - since, engine.clock.monotonic()
             quiet = quiet + passed if engine.progress == seen else 0.0
-            seen = engine.progress
+            if engine.progress != seen:
+                # What comes after it is counted anew: an attempt that begins to say something and falls silent is quiet.
+                seen = engine.progress
+                case.incident = replace(_incident(case), attempt=0, progress_seen=seen)
             case.incident = replace(_incident(case), quiet_seconds=quiet)
             try:
                 with engine.write(durable=False) as tx:

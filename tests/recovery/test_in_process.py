@@ -227,6 +227,21 @@ class TestStall:
             outcome = await sent
             assert (outcome.status, outcome.error.code) == ("error", "no_progress_timeout")
 
+    async def test_quiet_after_a_beginning(self) -> None:
+        """What an attempt has begun to say counts, and the quiet time begins anew there: then it is given up as well."""
+        silent = Reply("never", delay=1000.0)
+        policy = Recovery(stall_timeout=None, no_progress_timeout=12)
+        async with mock_chat(Agent(ScriptedModel([silent, silent, "no more"]), recovery=policy)) as mock:
+            mock.chat.send("hi")
+            await flushed(mock)
+            await mock.restart(kill=True)
+            await flushed(mock)
+            await advance(mock, 14)
+            assert (mock.chat.status, mock.chat.is_recovering) == ("streaming", True)
+            await advance(mock, 10)
+            assert (mock.chat.error.code, mock.chat.is_recovering) == ("no_progress_timeout", False)
+            assert len(mock.requests) == 2
+
 
 class TestConnectionLost:
     """A connection that breaks after the first chunk is taken up; one that never came is an error."""
