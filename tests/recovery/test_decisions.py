@@ -50,6 +50,13 @@ class TestArguments:
     @pytest.mark.parametrize(
         "options",
         [
+            {"max_attempts": 0},
+            {"max_attempts": 1.5},
+            {"no_progress_timeout": 0},
+            {"max_work": -1},
+            {"auto_within": 0},
+            {"stall_timeout": -1},
+            {"stall_timeout": float("nan")},
             {"auto": "x"},
             {"auto": 1},
             {"should_keep_recovering": True},
@@ -59,7 +66,7 @@ class TestArguments:
         ],
     )
     def test_of_the_policy(self, options: dict[str, Any]) -> None:
-        """`Recovery` names the argument that it can't take."""
+        """Limits must be positive, `max_attempts` at least 1, else `ConfigError`; it names the argument."""
         with pytest.raises(ConfigError, match=next(iter(options))):
             Recovery(**options)
 
