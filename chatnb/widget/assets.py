@@ -31,6 +31,13 @@ KEPT = 256 * 1024 * 1024
 """Bytes of assets that are kept for views that ask again."""
 
 JSON_TYPE = "application/json"
+NOT_BUILT = "The panel is not built: run `python hatch_build.py` in the source folder, or install a wheel of chatnb."
+NOT_BUILT_ESM = f"""export default {{
+  render({{ el }}) {{
+    el.textContent = {NOT_BUILT!r};
+  }},
+}};
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from .._json import JsonValue, dumps
 from ..turns.records import ChatState, ClientTool, Pending
@@ -20,8 +21,9 @@ ANSWER_WITHIN = 5.0
 """Seconds in which a view says that it has begun; then the next one is asked."""
 LARGEST_OUTPUT = 1024 * 1024
 
-# Each call is given to a Python function once per kernel, however many widgets and views show it.
-_taken: set[tuple[str, str]] = set()
+# Each call is given to a Python function once per kernel, however many widgets and views show it: by store, then by
+# chat, message and call, since scripts use the ids of their calls again.
+_taken: WeakKeyDictionary[Any, set[tuple[str, str, str]]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,13 +83,18 @@ class ClientTools:
         for id in [id for id in self._runs if id not in waiting]:
             self.settled(id)
         for id, item in waiting.items():
-            key = (self._seam.chat.id, id)
-            if self._on_tool_call is not None and key not in _taken:
-                _taken.add(key)
+            if self._on_tool_call is not None and self._take(item):
                 self._seam.spawn(self._ask_function(item), f"client tool {item.action}")
             elif id not in self._runs and self._is_for_pages(item):
                 self._runs[id] = _Run(item)
                 self._ask_page(id)
+
+    def _take(self, item: Pending) -> bool:
+        taken = _taken.setdefault(self._seam.store, set())
+        key = (self._seam.chat.id, item.message_id, item.tool_call_id)
+        is_new = key not in taken
+        taken.add(key)
+        return is_new
 
     def _is_for_pages(self, item: Pending) -> bool:
         is_free = self._on_tool_call is None or item.tool_call_id in self._declined

@@ -69,6 +69,7 @@ class WidgetDeeds(Reads):
         self.notices = Notices(form, channel.refresh)
         self.cells = CellInserts(channel)
         self.command_ids: dict[str, str] = {}
+        self._greetings: dict[str, tuple[Any, Answer]] | None = None
         self._unwritten: list[tuple[Any, Answer, Fields | None, Fields | None]] = []
         self._submissions: OrderedDict[str, tuple[Any, str]] = OrderedDict()
         self._taken_back: OrderedDict[str, None] = OrderedDict()
@@ -92,13 +93,25 @@ class WidgetDeeds(Reads):
         kind: str = command.type
         if kind not in ("hello", "bye"):
             self._channel.touch(command.view)
-        if kind == "send":
+        if kind == "hello" and self._greetings is not None:
+            self._greetings[command.view] = (command, answer)
+        elif kind == "send":
             self._send(command, buffers, answer)
         elif kind in ("approve", "reject"):
             self.site.decide(command, answer)
         else:
             handler: Callable[[Any, Answer], None] = getattr(self, f"_{_snake(kind)}")
             handler(command, answer)
+
+    def hold_greetings(self) -> None:
+        """Answer no view until `release_greetings`: what they are to show is being made."""
+        self._greetings = {}
+
+    def release_greetings(self) -> None:
+        """Answer the views that have said hello meanwhile, each once."""
+        held, self._greetings = self._greetings or {}, None
+        for command, answer in held.values():
+            self._hello(command, answer)
 
     def on_update(self, update: Update, state: ChatState) -> None:
         """Answer what has been written meanwhile; look for client-side calls; pass notices on."""

@@ -8,7 +8,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .._json import JsonValue
 from ..errors import InputError
 from ..export.redaction import credentials_of, make_redact
 from ..messages import (
@@ -18,15 +17,16 @@ from ..messages import (
     validate_messages,
 )
 from ..messages.parts import DataPart
-from ..turns.records import ChatState, ClientTool, Update
-from . import budget
-from .assets import AssetShelf, find_extras
+from ..turns.records import ChatState, Update
+from .assets import AssetShelf
 from .cells import ANSWER_WITHIN
 from .channel import Channel, Send
 from .commands import CommandDesk
 from .deeds import WidgetDeeds
 from .delivery import Place
 from .inputs import BodyMaker
+from .options import OptionsForm
+from .pacer import Handle
 from .picture import Delivery, WidgetFacts, is_server_streaming, is_streaming, shown_messages
 from .protocol import HelloCommand
 from .redaction import describe
@@ -40,8 +40,6 @@ logger = logging.getLogger("chatnb.widget")
 
 RETURN_WITHIN = 10.0
 """Seconds after the last view's end in which another may come, before its turn is stopped."""
-LONGEST_HELP = 160
-OFFLINE_NOTE = "The offline model answers: it needs no key and knows the actions of this notebook, nothing else."
 
 
 class Panel:
@@ -83,7 +81,7 @@ class Panel:
         self._place = place
         self._delivery: Delivery = place.delivery
         self._is_open = False
-        self._actions: tuple[Mapping[str, Any], list[JsonValue]] | None = None
+        self._abort: Handle | None = None
         self._saved: tuple[Sequence[UIMessage], Form] | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
         self.seam = ChatSeam(chat, origin)
@@ -97,7 +95,7 @@ class Panel:
         shelf = AssetShelf()
         self._form = ViewForm(shelf, redact)
         self._saved_form = ViewForm(None, redact)
-        self._described_tools = _describe_tools(self._settings.client_tools, self._form)
+        self._described = OptionsForm(self._settings, self._form)
         self._latest = seam.state()
         self.channel = Channel(
             send=self._send,
@@ -220,6 +218,9 @@ class Panel:
             self.seam.post(self.channel.refresh)
 
     def _greeted(self, command: HelloCommand) -> None:
+        if self._abort is not None:
+            self._abort.cancel()
+            self._abort = None
         state = self.seam.state()
         if command.resume or self._settings.resume:
             self.resume()
@@ -228,16 +229,21 @@ class Panel:
             self.channel.refresh()
 
     def _view_left(self, view: str) -> None:
-        if self._settings.cancel_on_client_abort and not self.channel.views:
-            self.seam.loop.call_later(RETURN_WITHIN, self._stop_if_alone)
+        if self._settings.cancel_on_client_abort and not self.channel.views and self._abort is None:
+            self._abort = self.seam.loop.call_later(RETURN_WITHIN, self._stop_if_alone)
 
     def _stop_if_alone(self) -> None:
+        self._abort = None
         state = self.seam.state()
         if not self.channel.views and state.own == self._origin and state.status in ("submitted", "streaming"):
             self.seam.chat.stop()
 
-    async def fill(self, make: Callable[[], Any]) -> None:
-        """Give a chat that never held a message its first ones."""
+    def fill(self, make: Callable[[], Any]) -> None:
+        """Give a chat that never held a message its first ones, before the first view is filled."""
+        self.deeds.hold_greetings()
+        self.seam.spawn(self._fill(make), "the first messages")
+
+    async def _fill(self, make: Callable[[], Any]) -> None:
         try:
             messages = await self.seam.run_in_kernel(_resolve, function=make)
             found = validate_messages([_wire(message) for message in messages]) if messages else []
@@ -247,6 +253,8 @@ class Panel:
             logger.warning("get_initial_messages failed: %s", describe(error, self.redact))
             text = f"The first messages could not be made: {type(error).__name__}: {error}"
             self.deeds.notices.show({"id": "initial-messages", "level": "error", "text": text})
+        finally:
+            self.deeds.release_greetings()
 
     @property
     def is_settled(self) -> bool:
@@ -312,85 +320,8 @@ class Panel:
         last = state.messages[-1:]
         return is_complete_with_tool_calls(last) or is_complete_with_approval_responses(last)
 
-    def _described(self, actions: Mapping[str, Any]) -> list[JsonValue]:
-        # Schemas are long and change only with the definition.
-        if self._actions is None or self._actions[0] is not actions:
-            self._actions = (actions, _describe_actions(actions))
-        return self._actions[1]
-
     def _options(self) -> Form:
-        live, settings, seam = self._live(), self._settings, self.seam
-        actions = seam.actions
-        return {
-            "chatId": seam.chat.id,
-            "title": budget.shortened(live["title"] or seam.agent_name, budget.TEXT),
-            "help": help_line({name: action for name, action in actions.items() if action.agent_tool}),
-            "height": live["height"],
-            "theme": live["theme"],
-            "placeholder": live["placeholder"] and budget.shortened(live["placeholder"], budget.TEXT),
-            "locale": settings.locale,
-            "suggestions": budget.first_that_fit(live["suggestions"], budget.SUGGESTIONS),
-            "modelNote": OFFLINE_NOTE if getattr(seam.model, "name", None) == "offline" else None,
-            "allowAttachments": settings.allow_attachments,
-            "maxAttachmentBytes": settings.max_attachment_bytes,
-            "autoContinue": settings.auto_continue,
-            "transcript": settings.transcript,
-            "actions": self._described(actions),
-            "clientTools": self._described_tools,
-            "mentions": seam.has_mentions,
-            "extras": find_extras(),
-        }
-
-
-def help_line(actions: Mapping[str, Any]) -> str:
-    """Return one line on what an agent can do: what its actions say of themselves, or their names if that is long."""
-    told = [
-        str(action.description or "").split("\n")[0].split(". ")[0].strip().rstrip(".") for action in actions.values()
-    ]
-    line = " ".join(f"{text}." for text in told)
-    if told and all(told) and len(line) <= LONGEST_HELP:
-        return line
-    names = [(action.title or name).replace("_", " ") for name, action in actions.items()]
-    if not names:
-        return "Ask a question to begin."
-    if len(names) > 5:
-        return f"It can use {', '.join(names[:4])} and {len(names) - 4} more actions."
-    return f"It can use {', '.join(names[:-1])} and {names[-1]}." if len(names) > 1 else f"It can use {names[0]}."
-
-
-def _describe_actions(actions: Mapping[str, Any]) -> list[JsonValue]:
-    described: list[JsonValue] = []
-    room = budget.SCHEMAS
-    for name, action in actions.items():
-        one: Form = {
-            "name": name,
-            "title": action.title or name,
-            "description": (action.description or "")[:500],
-            "schema": action.input_schema,
-            "gated": action.needs_approval is not False,
-        }
-        if budget.length(one) > room:  # a form is a box for JSON then
-            one |= {"description": "", "schema": {"type": "object"}}
-        room -= budget.length(one)
-        if room > -budget.CLIENT_TOOLS:
-            described.append(one)
-    return described
-
-
-def _describe_tools(tools: Sequence[ClientTool], form: ViewForm) -> list[JsonValue]:
-    """Return the client tools: a long script or schema goes beside the frames."""
-    room = budget.CLIENT_TOOLS // max(1, len(tools))
-    described: list[JsonValue] = []
-    for tool in tools:
-        one: Form = {**tool.to_json(), "js": tool.js, "form": tool.form}
-        if budget.length(one) > room:
-            one["description"] = budget.shortened(tool.description, 500)
-            one["parameters"] = tool.parameters if budget.length(tool.parameters) <= room // 2 else {"type": "object"}
-            one["js"] = tool.js and form.script(tool.js)
-            if isinstance(tool.form, Mapping) and budget.length(tool.form) > room // 2:
-                one["form"] = True
-        described.append(one)
-    return described
+        return self._described.options(self._live(), self.seam)
 
 
 def _same(before: Sequence[UIMessage], after: Sequence[UIMessage]) -> bool:

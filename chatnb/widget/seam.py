@@ -162,6 +162,11 @@ class ChatSeam:
         """Offer it no more."""
         self._engine.cell_inserters = [known for known in self._engine.cell_inserters if known != insert]
 
+    @property
+    def store(self) -> Any:
+        """The chat's store, or what stands for it."""
+        return getattr(self._engine, "store", self._engine)
+
     # --- the agent ----------------------------------------------------------------------------------------------
 
     @property

@@ -12,7 +12,7 @@ import traitlets
 from .._ids import random_word
 from .._json import JsonValue
 from ..errors import ChatClosedError, ConfigError
-from .assets import read_bundle
+from .assets import NOT_BUILT, NOT_BUILT_ESM, read_bundle
 from .delivery import DeliveryFinder, find_place, keep_route
 from .outputs import TranscriptOutputs, is_in_marimo, publish_output, transcript_bundle
 from .panel import Panel
@@ -36,13 +36,6 @@ logger = logging.getLogger("chatnb.widget")
 
 T = TypeVar("T")
 
-NOT_BUILT = "The panel is not built: run `python hatch_build.py` in the source folder, or install a wheel of chatnb."
-_NOT_BUILT_ESM = f"""export default {{
-  render({{ el }}) {{
-    el.textContent = {NOT_BUILT!r};
-  }},
-}};
-"""
 STATE_TRAITS = (
     "messages",
     "status",
@@ -87,7 +80,7 @@ class ChatWidget(anywidget.AnyWidget):
 
     __signature__ = signature()
 
-    _esm = read_bundle("widget.js") or _NOT_BUILT_ESM
+    _esm = read_bundle("widget.js") or NOT_BUILT_ESM
     _css = read_bundle("widget.css") or ""
 
     messages = StateTrait()
@@ -147,7 +140,7 @@ class ChatWidget(anywidget.AnyWidget):
         self._in_marimo = is_in_marimo()
         super().observe(self._on_option, list(LIVE))
         if settings.get_initial_messages is not None and self._panel.seam.is_untouched():
-            self._panel.seam.spawn(self._panel.fill(settings.get_initial_messages), "the first messages")
+            self._panel.fill(settings.get_initial_messages)
 
     # --- methods ------------------------------------------------------------------------------------------------
 
@@ -270,6 +263,9 @@ class ChatWidget(anywidget.AnyWidget):
                     try:
                         observer(change)
                     except Exception as error:  # noqa: BLE001 - a person's function
+                        is_link = isinstance(getattr(observer, "__self__", None), traitlets.link)
+                        if is_link and isinstance(error, traitlets.TraitError) and self._read_trait(name) != new:
+                            continue  # it has set its target, and found a newer value here, which it gets next
                         redact = self._panel.redact if self._panel is not None else None
                         logger.error("an observer of %r failed: %s", name, describe(error, redact))
 
@@ -378,7 +374,7 @@ def _checked(name: str, value: object) -> Any:
 
 
 def _is_built() -> bool:
-    return ChatWidget._esm is not _NOT_BUILT_ESM
+    return ChatWidget._esm is not NOT_BUILT_ESM
 
 
 def _chat_of(chat: Any) -> Any:

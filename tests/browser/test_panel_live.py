@@ -136,7 +136,8 @@ person = {"type": "object", "required": ["first"], "properties": {
     "first": {"type": "string"}, "born": {"type": "string", "format": "date"}, "likes": {"enum": ["tea", "coffee"]}}}
 tools = [
     ClientTool(name="add", description="Adds in the page", parameters=numbers,
-               js="export default async ({a, b}) => ({sum: a + b, inPage: typeof document === 'object'})"),
+               js="/*" + "long " * 60_000 + "*/"  # goes beside the frames
+               "export default async ({a, b}) => ({sum: a + b, inPage: typeof document === 'object'})"),
     ClientTool(name="who", description="Asks", parameters={"type": "object", "properties": {}}, form=person),
 ]
 model = ScriptedModel([

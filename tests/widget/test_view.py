@@ -161,6 +161,25 @@ class TestTraits:
             assert told[-1] == label.value == "ready"
             assert all(before != after for before, after in itertools.pairwise(told))
 
+    async def test_a_link_that_is_told_of_an_older_value(self, caplog: pytest.LogCaptureFixture) -> None:
+        """Section 1: `link` works with any traitlets object, also where the value moves on while it is told."""
+        async with shown("one two three") as view:
+
+            class Label(traitlets.HasTraits):
+                value = traitlets.Unicode()
+
+            label = Label()
+            traitlets.link((view.widget, "status"), (label, "value"))
+            widget: Any = view.widget
+            for told in ("submitted", "streaming"):  # while it is "ready" already
+                widget._tell("status", "ready", told)
+                assert label.value == told
+            await widget.send_message("hello")
+            await quiet(view)
+            widget._tell("status", "streaming", "ready")
+            assert label.value == "ready"
+            assert caplog.records == []
+
     async def test_messages_show_the_unfinished_one(self) -> None:
         """Section 1: `messages` is the chain shown, with the unfinished message."""
         async with shown(Reply("one two", hang=True)) as view:

@@ -14,7 +14,6 @@ from chatnb.errors import ChatClosedError, ConfigError, LeaseLostError, PendingE
 from chatnb.models import Reply, ScriptedModel
 from chatnb.store import Owner
 from chatnb.widget import ChatWidget, tool_part_state
-from chatnb.widget.client_tools import _taken
 
 from .shown import PICK, add, quiet, ran, refund, shown
 
@@ -25,7 +24,6 @@ class TestClientTools:
 
     async def test_on_tool_call_gives_the_output_once(self) -> None:
         """Section 1: once per call id and kernel, however many views and widgets; not None is the output."""
-        _taken.clear()
         asked: list[Any] = []
 
         async def pick(call: Any) -> str:
@@ -43,7 +41,6 @@ class TestClientTools:
 
     async def test_none_leaves_it_pending_and_raising_is_an_error(self) -> None:
         """Section 1: None leaves it pending, raising gives `add_tool_error`."""
-        _taken.clear()
         answers: list[Any] = [None]
 
         def pick(call: Any) -> Any:
@@ -65,9 +62,23 @@ class TestClientTools:
             assert [tool_part_state(part) for part in parts] == ["complete", "error"]
             assert "no colours" in parts[1].error_text
 
+    async def test_scripts_use_the_ids_of_their_calls_again(self) -> None:
+        """Section 1: once per call: a call of another chat, store or message is another, whatever its id is."""
+        asked: list[str] = []
+
+        def pick(call: Any) -> str:
+            asked.append(call.tool_call_id)
+            return "red"
+
+        for _ in range(2):
+            async with shown(*self.steps(), client_tools=[PICK], on_tool_call=pick) as view:
+                await view.widget.send_message("x")
+                await quiet(view)
+                assert view.widget.messages[-1].text == "thanks"
+        assert asked == ["call-1", "call-1"]
+
     async def test_a_page_runs_the_script(self) -> None:
         """5.5: the last used view is asked; `toolStarted`, `toolOutput`; a tool phase meanwhile."""
-        _taken.clear()
         tool = ClientTool("pick", "Pick", {"type": "object"}, js="export default async () => 1")
         async with shown(*self.steps(), client_tools=[tool]) as view:
             await view.hello("v1")
@@ -143,6 +154,27 @@ class TestInputs:
             await quiet(view)
             assert made == [1]
 
+    async def test_first_messages_come_before_the_first_view(self) -> None:
+        """Section 1: called once, before the first view is filled: no view is empty first."""
+        gate = asyncio.Event()
+
+        async def make() -> Any:
+            await gate.wait()
+            return [{"id": "m", "role": "assistant", "parts": [{"type": "text", "text": "Welcome"}]}]
+
+        async with shown(get_initial_messages=make) as view:
+            panel = view.widget._panel
+            assert panel is not None
+            for number in range(3):
+                hello = {"view": "v1", "id": f"h{number}", "type": "hello", "versions": [1]}
+                view.widget._handle_custom_msg({"v": 1, "epoch": "", **hello}, [])
+            await asyncio.sleep(0.05)
+            assert view.sent == []
+            gate.set()
+            await quiet(view)
+            (reset,) = [frame for frame in view.sent if frame["type"] == "reset"]
+            assert reset["snapshot"]["messages"][0]["message"]["parts"][0]["text"] == "Welcome"
+
     async def test_first_messages_that_fail(self) -> None:
         """Section 1: raising or invalid: the chat is empty, the view shows the error, nothing is stored."""
         async with shown(get_initial_messages=lambda: [{"id": "m"}]) as view:
@@ -195,6 +227,23 @@ class TestViews:
             await view.command("send", text="x")
             await asyncio.sleep(0.05)
             await view.command("bye")
+            await quiet(view)
+            assert view.mock.chat.status == "ready"
+
+    async def test_a_view_that_comes_back_begins_the_wait_anew(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Section 1: none returns within 10 s: counted from when the last one went."""
+        monkeypatch.setattr("chatnb.widget.panel.RETURN_WITHIN", 0.4)
+        async with shown(Reply("a", hang=True), cancel_on_client_abort=True) as view:
+            await view.hello()
+            await view.command("send", text="x")
+            await asyncio.sleep(0.05)
+            await view.command("bye")
+            await asyncio.sleep(0.3)
+            await view.hello("v2")
+            await view.command("bye", "v2")
+            await asyncio.sleep(0.25)
+            assert view.mock.chat.status == "streaming"
+            await asyncio.sleep(0.3)
             await quiet(view)
             assert view.mock.chat.status == "ready"
 
