@@ -76,7 +76,8 @@ class ChatNotebook:
         Args:
             messages: The history as it is shown now.
         """
-        return self.snapshots.restorable(calls_of(messages))
+        # Asked with each change of a chat; nearly always there is nothing, and the history may be long.
+        return () if self.snapshots.is_empty else self.snapshots.restorable(calls_of(messages))
 
     def restore(self, messages: Collection[Any], tool_call_id: str | None = None, *, force: bool = False) -> Restored:
         """Bring former bindings back: `chat.restore_variables`. On the main thread; see `Snapshots.restore`."""
@@ -98,6 +99,9 @@ def calls_of(messages: Collection[Any]) -> frozenset[str]:
     """Return the ids of the calls in messages, in wire form or as `UIMessage`."""
     found: set[str] = set()
     for message in messages:
-        wire: Mapping[str, JsonValue] = message if isinstance(message, Mapping) else message.to_wire()
-        found.update(str(part["toolCallId"]) for part in wire.get("parts", ()) if "toolCallId" in part)
+        is_wire = isinstance(message, Mapping)
+        parts: Iterable[Mapping[str, JsonValue]] = (
+            message.get("parts", ()) if is_wire else (part.wire for part in message.parts)
+        )
+        found.update(str(part["toolCallId"]) for part in parts if "toolCallId" in part)
     return frozenset(found)

@@ -95,6 +95,11 @@ class Snapshots:
             while len(self._snapshots) > self._max_calls or self._bytes() > self._max_bytes:
                 self._snapshots.pop(next(iter(self._snapshots)))
 
+    @property
+    def is_empty(self) -> bool:
+        """Nothing is held."""
+        return not self._snapshots
+
     def restorable(self, on_chain: Collection[str]) -> tuple[Restorable, ...]:
         """Return the calls off the chain, newest first.
 

@@ -20,6 +20,7 @@ from chatnb.kernel.actions import (
 from chatnb.kernel.notebook import ChatNotebook, calls_of
 from chatnb.kernel.run_code_names import NamesBefore
 from chatnb.kernel.snapshots import Snapshots
+from chatnb.messages import UIMessage
 from chatnb.policies import Variables
 
 CONTEXT = ActionContext(site="agent", action="x", chat_id="chat", tool_call_id="call_1")
@@ -188,4 +189,5 @@ class TestSnapshots:
             {"type": "text", "text": "x"},
             {"type": "tool-run_code", "toolCallId": "c1", "state": "input-available"},
         ]
-        assert calls_of([{"id": "m", "role": "assistant", "parts": parts}]) == {"c1"}
+        wire = {"id": "m", "role": "assistant", "parts": [*parts[:1], {**parts[1], "input": {}}]}
+        assert calls_of([wire]) == calls_of([UIMessage.from_wire(wire)]) == {"c1"}
