@@ -166,13 +166,18 @@ async def _consume(run: TurnRun, source: Any, stage: str) -> None:
                 continue
             if not isinstance(chunk, dict):
                 raise StageError("run", TypeError(f"run yields chunks (dicts), not {type(chunk).__name__}"))
-            if chunk.get("type") == "error":
+            kind = chunk.get("type")
+            if kind == "error":
                 raise StageError(stage, RemoteStreamError(str(chunk.get("errorText") or "the stream failed")))
-            if chunk.get("type") in FRAME_CHUNKS or run.was_sent(chunk):
+            if kind in FRAME_CHUNKS or run.was_sent(chunk):
                 continue
             run.take_join()
             try:
-                run.live.emit(chunk)
+                if kind in ("start-step", "finish-step"):
+                    run.live.end_blocks()
+                    run.live.end_step()
+                if kind != "finish-step":
+                    run.live.emit(chunk)
             except MessageError as error:
                 raise StageError(stage, error) from error
 

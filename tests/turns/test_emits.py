@@ -90,6 +90,25 @@ class TestFrame:
             assert [part.state for part in outcome.message.parts] == ["output-error", "output-error"]
             assert (await mock.chat.send("go on")).text == "Next."
 
+    async def test_steps_of_a_run(self) -> None:
+        """Section 7.2: one start-step and one finish-step each, blocks ended before it, whatever a `run` yields."""
+        agent = Agent(ScriptedModel([]))
+
+        @agent.run
+        async def run(turn: Any) -> Any:
+            for step in ("one", "two"):
+                yield {"type": "start-step"}
+                yield {"type": "text-start", "id": step}
+                yield {"type": "text-delta", "id": step, "delta": step}
+            yield {"type": "finish-step"}
+            yield {"type": "finish-step"}
+
+        async with mock_chat(agent) as mock:
+            outcome = await mock.chat.send("hi")
+            assert (outcome.status, outcome.text) == ("completed", "one\n\ntwo")
+            step = ["start-step", "text-start", "text-delta", "text-end", "finish-step"]
+            assert kinds(mock) == ["start", *step, *step, "finish"]
+
     async def test_an_error_chunk_of_a_run(self) -> None:
         """A `run` that passes on a stream which failed: the turn fails with its text, and there is one error chunk."""
         agent = Agent(ScriptedModel([]))
