@@ -237,7 +237,16 @@ class WidgetDeeds(Reads):
     def _act(self, command: Any, answer: Answer) -> None:
         self.finish(self._seam.do("act", command.action), answer)
 
+    def _is_gone(self, message_id: str | None, answer: Answer, *, shown: bool = True) -> bool:
+        """Refuse a command about a message that is no more: its control says so, and what was typed stays there."""
+        if message_id is None or self._seam.knows(message_id, shown=shown):
+            return False
+        answer(error_ack("not_found", "The chat has no such message any more."))
+        return True
+
     def _regenerate(self, command: Any, answer: Answer) -> None:
+        if self._is_gone(command.message_id, answer):
+            return
         options = self._body.options("regenerate-message", command.message_id, None)
         tools = self._settings.client_tools
         self.finish(self._seam.do("regenerate", command.message_id, client_tools=tools, **options), answer)
@@ -245,6 +254,8 @@ class WidgetDeeds(Reads):
     def _edit(self, command: Any, answer: Answer) -> None:
         if not command.text.strip():
             answer(error_ack("invalid", "Write something first.", "text"))
+            return
+        if self._is_gone(command.message_id, answer):
             return
         self.finish(self._seam.do("edit", command.message_id, command.text), answer)
 
@@ -266,6 +277,8 @@ class WidgetDeeds(Reads):
     def _on_message(self, command: Any, answer: Answer) -> None:
         if command.message_id is None:
             answer(error_ack("invalid", "Which message?", "messageId"))
+            return
+        if self._is_gone(command.message_id, answer, shown=command.type != "switch"):
             return
         self.finish(self._seam.do(command.type, command.message_id), answer)
 
@@ -346,6 +359,14 @@ class WidgetDeeds(Reads):
         answer({"ok": True})
 
     def _take_over(self, command: Any, answer: Answer) -> None:
+        closed = self._seam.state().closed
+        if closed is None:  # it is here, or here again
+            answer({"ok": True})
+            return
+        if not closed.startswith("taken over"):
+            answer(error_ack("closed", "This chat is closed; run the cell to open it again."))
+            return
+
         async def work() -> None:
             await asyncio.to_thread(self._reopen)
             answer({"ok": True})

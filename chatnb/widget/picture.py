@@ -135,7 +135,8 @@ def _error(error: TurnError | None, form: ViewForm) -> Form | None:
         "stage": error.stage,
         "message": budget.shortened(form.text(error.message), budget.ERROR),
         "code": error.code,
-        "retry": error.stage not in REFUSED_STAGES,
+        # A chat action that failed itself left nothing to be answered.
+        "retry": error.stage not in REFUSED_STAGES and error.stage != "action",
     }
 
 

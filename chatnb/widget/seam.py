@@ -112,6 +112,16 @@ class ChatSeam:
         """Tell whether the chat has never held a message."""
         return len(self._engine.tree) == 0
 
+    def knows(self, message_id: str, *, shown: bool = True) -> bool:
+        """Tell whether there is a message, among those that are shown or anywhere in the tree; on the runtime.
+
+        What waits in the queue may still bring it back, or take it away: then anywhere will do.
+        """
+        tree, state = self._engine.tree, self._engine.state()
+        if shown and not state.queue and state.status in ("ready", "error"):
+            return tree.on_chain(message_id) is not None
+        return tree.find(message_id) is not None
+
     def version(self, message_id: str, index: int) -> str | None:
         """Return the node id of one version of a message, None if there is none of that number; on the runtime."""
         found = (branch.node_id for branch in self._engine.tree.branches(message_id) if branch.index == index)

@@ -119,6 +119,21 @@ class FakeRuntime:
         return SimpleNamespace(error=None, value=result)
 
 
+class FakeTree:
+    """What a widget asks of the message tree."""
+
+    def __init__(self, engine: FakeEngine) -> None:
+        self._engine = engine
+
+    def __len__(self) -> int:
+        return len(self._engine.now.messages)
+
+    def on_chain(self, message_id: str) -> str | None:
+        return next((m.id for m in self._engine.now.messages if m.id == message_id), None)
+
+    find = on_chain
+
+
 class FakeEngine:
     """The engine's seam, over a state that the test sets."""
 
@@ -127,7 +142,7 @@ class FakeEngine:
         self.listeners: list[Callable[[Update], None]] = []
         self.tool_phase: frozenset[str] = frozenset()
         self.definition = SimpleNamespace(name="agent", catalog=Catalog(), model=SimpleNamespace(name="scripted"))
-        self.tree: list[str] = []
+        self.tree = FakeTree(self)
         self.cell_inserters: list[Callable[..., bool]] = []
 
     def subscribe(self, listener: Callable[[Update], None]) -> Callable[[], None]:
