@@ -153,7 +153,7 @@ class _DirectCall:
             InvalidArgumentsError: Too many of them.
             TypeError: A parameter is given twice.
         """
-        names = [parameter.name for parameter in self._action.signature.parameters]
+        names = [parameter.name for parameter in self._action.signature.parameters if parameter.is_positional]
         if len(self._args) > len(names):
             issue = ("(root)", f"at most {len(names)} positional arguments")
             raise invalid_arguments(self._action.name, [], [issue], self._action.shown_signature)

@@ -49,12 +49,14 @@ class Parameter:
         name: Its name.
         field: The name of its field in the pydantic model; parameters may have names that models can't.
         variable: What it asks for when it names a notebook variable.
+        is_positional: A direct call may give it without its name.
     """
 
     name: str
     field: str
     required: bool
     variable: VariableParameter | None = None
+    is_positional: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,8 @@ def read_signature(
             context = name
             continue
         made = _Made(action, name, f"p{index}", annotation, raw_parameter.default, documented.get(name))
-        parameters.append(Parameter(name, made.field, made.required, made.variable))
+        is_positional = raw_parameter.kind is not inspect.Parameter.KEYWORD_ONLY
+        parameters.append(Parameter(name, made.field, made.required, made.variable, is_positional))
         fields[made.field] = made.definition
         direct_fields[made.field] = made.direct_definition
     config = ConfigDict(title=action, **_CONFIG)

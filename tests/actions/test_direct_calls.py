@@ -51,6 +51,18 @@ class TestDirectCalls:
             f()
         assert ran == []
 
+    def test_names_stay_names(self) -> None:
+        """2.2: a direct call binds as the function would: what it takes by name alone is not given by position."""
+
+        @action(read_only=True)
+        def f(region: str, *, limit: int = 10) -> str:
+            """Look."""
+            return f"{region} {limit}"
+
+        assert f("EU", limit=3) == "EU 3"
+        with pytest.raises(InvalidArgumentsError, match="at most 1 positional"):
+            f("EU", 3)
+
     def test_no_snapshot_rule(self) -> None:
         """C8: a direct call with a set runs; a dispatched one is `not_plain_data`."""
         with pytest.warns(UserWarning, match="tags"):
