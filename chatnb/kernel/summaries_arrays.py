@@ -42,7 +42,7 @@ def _describe_numpy(array: Any) -> str:
     if numbers:
         lines.append(numbers)
     if array.size:
-        first = [item.item() if hasattr(item, "item") else item for item in islice(array.flat, _FIRST)]
+        first = [_plain(item) for item in islice(array.flat, _FIRST)]
         lines.append(f"First {len(first)}: {', '.join(map(cell_text, first))}{_more(array.size)}")
     return cut("\n".join(lines))
 
@@ -85,3 +85,10 @@ def _min_mean_max(tensor: Any) -> str:
 
 def _more(size: int) -> str:
     return " …" if size > _FIRST else ""
+
+
+def _plain(item: Any) -> Any:
+    """Return an item as Python's own; a masked one hides the number that is under it."""
+    if type(item).__name__ == "MaskedConstant":
+        return "--"
+    return item.item() if hasattr(item, "item") else item

@@ -164,6 +164,11 @@ class TestArrays:
         np = pytest.importorskip("numpy")
         assert "shape" in summarize(make(np))
 
+    def test_masked_items(self) -> None:
+        """Section 4: what is masked is not shown, and no number stands in its place."""
+        np = pytest.importorskip("numpy")
+        assert summarize(np.ma.masked_array([1.5, 2.5], mask=[False, True])).endswith("First 2: 1.5, --")
+
     def test_large_arrays_have_no_numbers(self) -> None:
         """Section 4: min, mean and max when at most 10 million elements."""
         np = pytest.importorskip("numpy")
