@@ -103,7 +103,7 @@ def watch_quiet(case: Case) -> Callable[[Callable[[str], None]], Awaitable[None]
             passed, since = engine.clock.monotonic() - since, engine.clock.monotonic()
             quiet = quiet + passed if engine.progress == seen else 0.0
             if engine.progress != seen:
-                # What comes after it is counted anew: an attempt that begins to say something and falls silent is quiet.
+                # Counted anew from here: an attempt that begins to say something and falls silent is quiet.
                 seen = engine.progress
                 case.incident = replace(_incident(case), attempt=0, progress_seen=seen)
             case.incident = replace(_incident(case), quiet_seconds=quiet)

@@ -51,7 +51,9 @@ def drop_partial(case: Case) -> None:
     engine.history_changed()
 
 
-def put_in_line(case: Case, *, is_retry: bool, body: Any = None, client_tools: Any = None) -> Resumed | Outcome:
+def put_in_line(
+    case: Case, *, is_retry: bool, body: Any = None, client_tools: Any = None, accepted_by: str | None = None
+) -> Resumed | Outcome:
     """Count an attempt and put the turn back in line.
 
     Args:
@@ -59,6 +61,7 @@ def put_in_line(case: Case, *, is_retry: bool, body: Any = None, client_tools: A
         is_retry: The log is dropped and the answer begins anew.
         body: Replaces the turn's body when it is not None.
         client_tools: Replace the turn's client tools when they are not None.
+        accepted_by: The input by which a person has accepted an offer; it is used up.
 
     Returns:
         What the engine runs; or the outcome `skipped` when somebody else has moved the turn.
@@ -86,6 +89,8 @@ def put_in_line(case: Case, *, is_retry: bool, body: Any = None, client_tools: A
         if won:
             put_incident(tx, incident)
             tx.set_chat(recovering=True)
+            if accepted_by is not None:
+                tx.move_input(accepted_by, {"waiting"}, "taken")
             if is_retry:
                 tx.drop_chunks([row.id])
     if not won:

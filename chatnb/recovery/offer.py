@@ -48,6 +48,7 @@ class TurnOffer:
             is_retry=case.partial is None,
             body=input_.row.body,
             client_tools=input_.row.client_tools,
+            accepted_by=input_.row.id,
         )
         self.release()
         return taken
@@ -90,18 +91,19 @@ class TurnOffer:
         return [input_ for input_ in held if input_.kind == "send"]
 
 
-def make_offer(case: Case, *, status: str = "offered", reason: str | None = None) -> TurnOffer:
+def make_offer(case: Case, *, status: str = "offered", reason: str | None = None, is_again: bool = False) -> TurnOffer:
     """Keep the partial, hold the inputs behind it, and offer the turn.
 
     Args:
         case: The turn.
         status: The incident's status: `"offered"`, or `"failed"` when the hook has failed.
         reason: What the person reads.
+        is_again: It was offered before. What waits has come since: it accepts the offer or passes it over.
     """
     engine = case.engine
     if case.partial is not None:
         store_partial(case)
-    held = [i for i in case.in_flight if i.row.state == "held" or engine.queue.remove(i)]
+    held = [i for i in case.in_flight if i.row.state == "held" or (not is_again and engine.queue.remove(i))]
     with engine.write() as tx:
         for input_ in held:
             tx.move_input(input_.row.id, {"waiting"}, "held")

@@ -56,15 +56,15 @@ def scan(engine: ChatEngine, opened: OpenedChat, *, last_sign: datetime | None =
     inputs = engine.store.load_inputs(engine.chat_id, LEFT)
     case = _take_in(engine, opened, rows, inputs, last_sign) if rows else None
     waiting = _in_flight(engine, inputs, case)
+    if case is None or not _is_offered_again(engine, case):
+        _release(engine, [i for i in waiting if i.row.state == "held"])
     requeue(engine, [i for i in waiting if i.row.state == "waiting"])
     if case is not None:
         case.in_flight = waiting
         _place(engine, case)
-    else:
-        requeue(engine, _released(engine, [i for i in waiting if i.row.state == "held"]))
-        if opened.chat.recovering:
-            with engine.write() as tx:
-                tx.set_chat(recovering=False)
+    elif opened.chat.recovering:
+        with engine.write() as tx:
+            tx.set_chat(recovering=False)
     if "on_turn_complete" in engine.definition.hooks and engine.store.load_unhooked_turns(engine.chat_id):
         _put_first(engine, _Replay(engine))
     engine.runtime.post(engine.kick)
@@ -197,20 +197,29 @@ def _mark(case: Case, row: TurnRow) -> None:
 
 def _place(engine: ChatEngine, case: Case) -> None:
     """Give the turn what its class demands."""
-    stale = case.own_input is not None and case.own_input.generation < engine.generation
     found = case.classified
-    if stale:
+    if _is_stale(engine, case):
         end_turn(case, "stopped", reason="conversation_changed")
     elif found == "ended":
         _end_as_logged(case)
     elif found == "parked":
         end_turn(case, "awaiting", incident="completed")
-    elif case.incident is not None and case.incident.status in ("offered", "failed"):
-        make_offer(case, status=case.incident.status, reason=case.incident.reason)
+    elif case.incident is not None and _is_offered_again(engine, case):
+        make_offer(case, status=case.incident.status, reason=case.incident.reason, is_again=True)
     else:
         engine.partial = case.partial
         engine.is_recovering = not case.is_old
         _put_first(engine, TakeUpTurn(case), case)
+
+
+def _is_stale(engine: ChatEngine, case: Case) -> bool:
+    return case.own_input is not None and case.own_input.generation < engine.generation
+
+
+def _is_offered_again(engine: ChatEngine, case: Case) -> bool:
+    """Tell whether a turn waits for a person as it did before this opening."""
+    waits = case.incident is not None and case.incident.status in ("offered", "failed")
+    return waits and case.classified in ("retry", "continue") and not _is_stale(engine, case)
 
 
 def _end_as_logged(case: Case) -> None:
@@ -259,12 +268,14 @@ def _in_flight(engine: ChatEngine, inputs: list[InputRow], case: Case | None) ->
     return found
 
 
-def _released(engine: ChatEngine, held: list[Input]) -> list[Input]:
+def _release(engine: ChatEngine, held: list[Input]) -> None:
+    """Let inputs wait again that were held behind an offer that is none any more."""
     if held:
         with engine.write() as tx:
             for input_ in held:
                 tx.move_input(input_.row.id, {"held"}, "waiting")
-    return held
+    for input_ in held:
+        input_.row = replace(input_.row, state="waiting")
 
 
 def _put_first(engine: ChatEngine, take_up: TakeUpTurn | _Replay, case: Case | None = None) -> None:
