@@ -3,9 +3,9 @@
 A real kernel and a real page. 1,000 deltas of 5 characters at 200 a second while somebody types, with 0 and with 500
 messages loaded; the floor is the one of `wire.py`, a `<pre>` that grows by raw custom messages, with a text box beside
 it. Aims: page CPU at most 2 times the floor's with markdown drawn, keystroke to paint at the 95th percentile at most
-1.5 times the floor's and below 50 ms, 500 messages of history mounted in 300 ms, bytes of a token
-the same at message 2,000 as at message 1, and 5,000 tokens a second at 30 frames a second with the text complete 1 s
-after the end.
+1.5 times the floor's and below 50 ms, a page of 50 messages mounted in 300 ms and 500 messages of history in 1 s, bytes
+of a token the same at message 2,000 as at message 1, and 5,000 tokens a second at 30 frames a second with the text
+complete 1 s after the end.
 
     python -m tests.bench.page
 """
@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from playwright.sync_api import Browser, CDPSession, Page, expect
+from playwright.sync_api import Browser, CDPSession, Page
 
 from tests.bench.wire import CHAT, DELTAS, SEND, SETUP, Meter, chromium, text
 from tests.browser.jupyter_server import ROOT, JupyterServer
@@ -86,6 +86,20 @@ MOUNT = """wanted => {
     requestAnimationFrame(() => setTimeout(() => { window.mounted = performance.now() - start; }));
   };
   look();
+}"""
+
+# Clicks on "Load earlier" as soon as it can be clicked; a driver's own clicks would take longer than the pages.
+LOAD = """async wanted => {
+  const view = document.querySelector('.chatnb-view'), soon = () => new Promise(done => setTimeout(done));
+  const start = performance.now();
+  while (view.querySelectorAll('article').length < wanted) {
+    const before = view.querySelectorAll('article').length;
+    while (!view.querySelector('.cn-earlier:not(:disabled)')) await soon();
+    view.querySelector('.cn-earlier').click();
+    while (view.querySelectorAll('article').length === before) await soon();
+  }
+  await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
+  return performance.now() - start;
 }"""
 
 
@@ -223,15 +237,8 @@ def _bytes(bench: Bench, name: str, messages: int) -> float:
 
 
 def _load_all(page: Page, messages: int) -> float:
-    """Loads all earlier messages; the seconds that it took."""
-    start = time.monotonic()
-    earlier = page.get_by_role("button", name="Load earlier")
-    shown = 50
-    while shown < messages:
-        earlier.click()
-        shown += 50
-        expect(page.locator(".chatnb-view article")).to_have_count(min(shown, messages))
-    return time.monotonic() - start
+    """Loads all earlier messages, page by page; the seconds from the first click to the last painted."""
+    return float(page.evaluate(LOAD, messages)) / 1000
 
 
 def _cpu(cdp: CDPSession) -> float:
@@ -244,7 +251,7 @@ def _line(name: str, cost: Cost, floor: Cost | None = None) -> str:
     if cost.mount is not None:
         line += f", mount {cost.mount:.0f} ms (aim 300)"
     if cost.load is not None:
-        line += f", all loaded in {cost.load:.2f} s"
+        line += f", all loaded in {cost.load:.2f} s (aim 1)"
     if floor is not None:
         line += f"; CPU x{cost.cpu / floor.cpu:.2f} (aim 2)"
         line += f", keystroke x{cost.slow_key / floor.slow_key:.2f} (aim 1.5, 50 ms)"
