@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,19 +32,18 @@ def find_programs() -> Path | None:
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def url() -> Iterator[str]:
     """A new server of this module's own, on this machine only."""
     pytest.importorskip("psycopg")
     programs = find_programs()
     if programs is None:
         pytest.skip("PostgreSQL's server programs are not installed")
-    folder = tmp_path_factory.mktemp("postgres")
+    # Not in pytest's own folder: the next pytest on this machine closes that to other users.
+    folder = Path(tempfile.mkdtemp(prefix="chatnb-postgres-"))
     user: str | None = None
     if getpass.getuser() == "root":
         # The server refuses to run as root.
         user = "postgres"
-        for path in (folder, folder.parent, folder.parent.parent):
-            path.chmod(0o755)
         shutil.chown(folder, user)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -70,6 +70,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     run(control, "-D", data, "-o", options, "-l", str(folder / "log"), "-w", "start")
     yield f"postgresql://chatnb@127.0.0.1:{port}/postgres"
     run(control, "-D", data, "-m", "immediate", "stop")
+    shutil.rmtree(folder)
 
 
 @pytest.fixture
