@@ -201,7 +201,8 @@ def _hold(engine: EngineEdits, held: HeldDecision, row: InputRow, grant: GrantRo
             held.submission._settle(Outcome(status="skipped"))
         return
     kill_point("decision.after")
-    if any(p.tool_call_id != held.target.tool_call_id for p in engine.pending()):
+    asked = (p for p in engine.pending() if p.message_id == held.target.message_id)
+    if any(p.tool_call_id != held.target.tool_call_id for p in asked):
         submission._settle(Outcome(status="applied"))
         held = replace(held, submission=None)
     engine.held_decisions[held.target.tool_call_id] = held
@@ -215,7 +216,9 @@ def _apply(engine: EngineEdits, held: HeldDecision, row: InputRow, grant: GrantR
     if node_id is None or submission is None:
         raise AssertionError("a pending call is on the chain")
     message = decided_message(engine.tree.message(node_id), held)
-    complete = not engine.waiting_in(message, engine.client_tool_names)
+    newest = engine.newest_answer()
+    is_newest = newest is not None and newest.id == message.id
+    complete = is_newest and not engine.waiting_in(message, engine.client_tool_names)
     continuation: Input | None = None
     if complete and held.decision.continue_:
         continuation = engine.new_continuation(message.id, [submission], origin)

@@ -189,13 +189,22 @@ class EngineState:
 
     def pending(self) -> tuple[Pending, ...]:
         """Return the calls that wait for a person."""
-        message = self._newest_answer()
+        message = self.newest_answer()
         if message is None:
             return ()
-        found = list_pending(message, self.grants.get, self.client_tool_names, self.title_of)
+        found: list[Pending] = []
+        for former in self._asked_before(message):
+            found += list_pending(former, self.grants.get, frozenset(), self.title_of)
+        found += list_pending(message, self.grants.get, self.client_tool_names, self.title_of)
         return tuple(p for p in found if p.tool_call_id not in self.held_decisions)
 
-    def _newest_answer(self) -> UIMessage | None:
+    def _asked_before(self, newest: UIMessage) -> list[UIMessage]:
+        """Return the messages before the newest answer that hold an open ask: a list that was saved may leave one."""
+        asked = {g.message_id for g in self.grants.values() if g.state == "pending"} - {newest.id}
+        places = [node_id for id_ in asked if id_ and (node_id := self.tree.on_chain(id_)) is not None]
+        return [self.tree.message(node_id) for node_id in self.tree.chain if node_id in places] if places else []
+
+    def newest_answer(self) -> UIMessage | None:
         """Return the newest answer; of a long history nothing else is read."""
         turn = self.turn
         shown = turn.live.message if turn is not None and turn.live.has_shown else self.partial or self.unsaved

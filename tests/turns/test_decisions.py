@@ -275,6 +275,21 @@ class TestStable:
             assert await mock.chat.stable()
             assert not mock.chat.has_pending_interaction
 
+    async def test_an_ask_further_up(self) -> None:
+        """Section 2: a call anywhere on the chain waits for a person; deciding it there continues nothing."""
+        note = {"id": "note", "role": "assistant", "parts": [{"type": "text", "text": "By the way."}]}
+        async with mock_chat(agent(ONE)) as mock:
+            await mock.chat.send("pay")
+            mock.chat.persist_messages([note])
+            assert mock.chat.has_pending_interaction
+            assert not await mock.chat.stable()
+            assert [p.tool_call_id for p in mock.chat.pending] == ["c1"]
+            assert (await mock.chat.approve()).status == "applied"
+            assert (states(mock), ran, len(mock.requests)) == ({"c1": "approval-responded"}, [], 1)
+            assert await mock.chat.stable()
+            assert (await mock.chat.send("go on")).status == "completed"
+            assert states(mock) == {"c1": "output-error"}
+
     async def test_waits_for_what_runs(self) -> None:
         """It waits while something runs, `False` on timeout, and `clear()` wakes it."""
         import asyncio
