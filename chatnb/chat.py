@@ -16,17 +16,15 @@ from ._changes import Observer
 from ._inputs import ChatInputs
 from ._json import JsonValue
 from ._notebook import Notebook
-from ._pending import PendingCalls, as_json
+from ._pending import as_json
+from ._state import ChatState
 from .actions import find_identity
 from .errors import ChatBusyError, ChatInUseError, InputError, MessageTooLargeError, NoActiveTurnError
-from .history import History
 from .history.api import checked_messages
 from .messages import UIMessage
-from .turns import ChatEngine, ClientTool, TurnError, Update, Waiting
+from .turns import ChatEngine, ClientTool, Update
 from .turns.context import normalize_injected
 from .turns.hooks import current_checkpoint
-from .turns.records import ChatStatus
-from .usage import ChatUsage
 
 if TYPE_CHECKING:
     from ._composition import Composition
@@ -41,7 +39,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 MAX_STASH_BYTES = 256 * 1024
 
 
-class Chat(ChatInputs):
+class Chat(ChatInputs, ChatState):
     """One conversation, kept in the store. Made by `agent.chat(id)`.
 
     As the last line of a cell it shows the panel. Every input returns a `Submission` at once; a turn that fails is an
@@ -135,111 +133,6 @@ class Chat(ChatInputs):
             self.agent = agent
             self._notebook.rebind(agent.variables_policy)
             self._engine.definition = agent.definition(self._composition, self)
-
-    # --- state --------------------------------------------------------------------------------------------------
-
-    @property
-    def messages(self) -> tuple[UIMessage, ...]:
-        """The current history, with the message that is being written; in a hook with the hook's own edits."""
-        checkpoint = current_checkpoint(self.id)
-        if checkpoint is not None and checkpoint.pending is not None:
-            return self._engine.with_edits(checkpoint.read())
-        return self._engine.read_messages()
-
-    @property
-    def history(self) -> History:
-        """Reads and edits the history and its branches."""
-        return self._engine.history
-
-    @property
-    def status(self) -> ChatStatus:
-        """`"ready"`, `"submitted"`, `"streaming"` or `"error"`."""
-        return self._engine.status
-
-    @property
-    def is_streaming(self) -> bool:
-        """An answer is arriving."""
-        return self.status == "streaming" or self.is_server_streaming
-
-    @property
-    def is_server_streaming(self) -> bool:
-        """A client-side call is being worked on, or an answer arrives that nobody here has asked for."""
-        turn = self._engine.turn
-        foreign = self.status == "streaming" and turn is not None and turn.input.origin == "recovery"
-        return bool(self._engine.tool_phase) or foreign
-
-    @property
-    def is_tool_continuation(self) -> bool:
-        """The answer goes on after a decision."""
-        return self._engine.is_tool_continuation
-
-    @property
-    def is_recovering(self) -> bool:
-        """An interrupted answer is being taken up again."""
-        return self._engine.is_recovering
-
-    @property
-    def error(self) -> TurnError | None:
-        """Why the last turn failed, until the next input."""
-        return self._engine.error
-
-    @property
-    def pending(self) -> PendingCalls:
-        """The calls that wait for a person; a table in a notebook."""
-        return PendingCalls(self._runtime.call(self._engine.pending))
-
-    @property
-    def queue(self) -> tuple[Waiting, ...]:
-        """The inputs that wait for their slot."""
-        return self._runtime.call(self._engine.waiting_lines)  # type: ignore[no-any-return]
-
-    @property
-    def usage(self) -> ChatUsage:
-        """What the chat has used: `turns`, `total`, `complete`, `to_frame()`."""
-        return ChatUsage(self._engine.store, self.id, self._engine.total_usage, self.agent.model.name)
-
-    @property
-    def objects(self) -> ChatObjects:
-        """The results of actions as Python objects, by name or tool call id."""
-        self._check_process()
-        return self._notebook.objects
-
-    @property
-    def interruption(self) -> Any:
-        """An interrupted turn that is not running again, or None."""
-        return self._engine.interruption
-
-    @property
-    def restorable(self) -> tuple[Any, ...]:
-        """Calls off the chain whose variables can be brought back."""
-        return self._notebook.of_chat.restorable(self.messages)
-
-    def restore_variables(self, tool_call_id: str | None = None, *, force: bool = False) -> Any:
-        """Bring back what names meant before code that is no longer in the conversation ran.
-
-        Args:
-            tool_call_id: One call; None: all that `restorable` lists, newest first.
-            force: Also names that were bound anew since.
-
-        Returns:
-            The names `restored` and `skipped`.
-
-        Raises:
-            InputError: Nothing is held for that call.
-        """
-        restored = self._notebook.of_chat.restore(self.messages, tool_call_id, force=force)
-        self._runtime.call(self._engine.state_changed)
-        return restored
-
-    @property
-    def has_pending_interaction(self) -> bool:
-        """A call waits for a person."""
-        return len(self.pending) > 0
-
-    @property
-    def is_closed(self) -> bool:
-        """The chat is closed, or another kernel has taken it over."""
-        return self._engine.closed is not None
 
     # --- control ------------------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ ROW_6 = (
     "_notebook",
     "_options",
     "_pending",
+    "_state",
     "agent",
     "chat",
     "compare",
