@@ -332,21 +332,23 @@ class ChatWidget(anywidget.AnyWidget):
 
     def _ipython_display_(self) -> None:
         """Show the widget and, below it, the transcript: two outputs."""
-        publish_output(self._repr_mimebundle_()[0], f"view-{random_word(12)}", False)
-        if self._outputs is not None and self._settings.transcript and not self._in_marimo:
+        publish_output(self._bundle(), f"view-{random_word(12)}", False)
+        if self._outputs is not None and self._settings.transcript and not self._in_marimo and not self._is_closed:
             self._outputs.add()
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[Any, Any], dict[Any, Any]]:
+        return self._bundle(), {}
+
+    def _bundle(self) -> dict[str, Any]:
         bundle: dict[str, Any] = {"text/plain": "ChatWidget"}
-        if _is_built():
-            bundle["application/vnd.jupyter.widget-view+json"] = {
-                "version_major": 2,
-                "version_minor": 0,
-                "model_id": self.model_id,
-            }
+        if self._is_closed:
+            bundle["text/html"] = "<p>This panel is closed; make another with <code>chat.view()</code>.</p>"
+        elif _is_built():
+            view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
+            bundle["application/vnd.jupyter.widget-view+json"] = view
         else:
             bundle["text/html"] = f"<p>{NOT_BUILT}</p>"
-        return bundle, {}
+        return bundle
 
     def __repr__(self) -> str:
         return "ChatWidget"

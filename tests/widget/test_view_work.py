@@ -247,13 +247,32 @@ class TestViews:
             await quiet(view)
             assert view.mock.chat.status == "ready"
 
-    async def test_close(self) -> None:
+    async def test_close(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Section 1: `close()` ends views and comm, keeps the chat; idempotent; later methods raise."""
         async with shown("a") as view:
             view.widget.close()
             view.widget.close()
-            with pytest.raises(ChatClosedError):
-                view.widget.send_message("x")
+            calls: list[Any] = [
+                lambda: view.widget.send_message("x"),
+                lambda: view.widget.regenerate(),
+                lambda: view.widget.stop(),
+                lambda: view.widget.clear_history(),
+                lambda: view.widget.add_tool_output("x", 1),
+                lambda: view.widget.add_tool_approval_response("x", True),
+                lambda: view.widget.set_messages([]),
+                lambda: view.widget.resume_stream(),
+            ]
+            for call in calls:
+                with pytest.raises(ChatClosedError):
+                    call()
+            # What is shown of it says so; traits can still be read, and options set.
+            published: list[Any] = []
+            monkeypatch.setattr("chatnb.widget.view.publish_output", lambda *args: published.append(args))
+            view.widget._ipython_display_()
+            ((bundle, *_),) = published
+            assert "closed" in bundle["text/html"]
+            assert view.widget.status == "ready"
+            view.widget.title = "late"
             assert (await view.mock.chat.send("x")).status == "completed"
 
     async def test_transcripts_are_updated_when_a_turn_settles(self, monkeypatch: pytest.MonkeyPatch) -> None:
