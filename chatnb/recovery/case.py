@@ -174,6 +174,16 @@ class Case:
         edit.head = self.node_id
         return edit
 
+    def plan_message(self) -> TreeEdit | None:
+        """Plan to put the message that it was to answer at the end of the chain, if the process died before it was."""
+        own, tree = self.own_input, self.engine.tree
+        if not self.is_before_w3 or own is None or own.kind != "send" or own.generation < self.engine.generation:
+            return None
+        message = UIMessage.from_wire(own.payload["message"])
+        if tree.on_chain(message.id) is not None:
+            return None
+        return tree.plan_list([*tree.messages, message], lambda: self.engine.new_id("node"))
+
     def put_log(self, tx: WriteTx) -> None:
         """Write the log anew: without a torn end, and with the note of where the message began."""
         tx.drop_chunks([self.row.id])

@@ -44,7 +44,7 @@ def end_turn(
     """
     engine, row = case.engine, case.row
     partial = case.settled_partial() if keep else None
-    edit = case.plan_store(partial) if partial is not None else None
+    edit = case.plan_store(partial) if partial is not None else case.plan_message()
     continuation = _continuation(case, partial) if to == "awaiting" and partial is not None else None
     now = engine.clock.now()
     with engine.write() as tx:

@@ -103,6 +103,8 @@ def make_offer(case: Case, *, status: str = "offered", reason: str | None = None
     engine = case.engine
     if case.partial is not None:
         store_partial(case)
+    elif (edit := case.plan_message()) is not None:
+        engine.apply_edit(edit)
     held = [i for i in case.in_flight if i.row.state == "held" or (not is_again and engine.queue.remove(i))]
     with engine.write() as tx:
         for input_ in held:

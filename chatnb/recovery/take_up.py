@@ -146,6 +146,7 @@ class TakeUpTurn:
     def _take_chain(self, chain: Any) -> bool:
         """Make the decision's chain the history; False when it leaves nothing to run."""
         case, engine = self._case, self._case.engine
+        case.own_input = None  # what it has brought is in the chain, or is not wanted
         engine.apply_list(as_messages(list(chain), "on_chat_recovery"))
         head = engine.tree.head
         if head is None:

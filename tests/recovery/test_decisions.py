@@ -17,6 +17,7 @@ from chatnb.recovery import take_up
 from chatnb.store import memory_store
 from chatnb.testing import mock_chat
 from tests.recovery.moments import flushed
+from tests.recovery.processes import Scene
 
 Hook = Callable[[Any], Any]
 
@@ -139,6 +140,49 @@ class TestNothingSaid:
             assert [turn.body for turn in mock.store.load_turns(mock.chat.id)] == [{"a": 1}, {"a": 1}]
             await mock.chat.undo()
             assert (await mock.chat.continue_last_turn()).status == "skipped"
+
+
+class TestBeforeItsMessage:
+    """The process died between the turn's row and its message in the history: an admitted input is not lost."""
+
+    SEND = 'await make_agent("never").chat("c").send("hi")'
+    OPEN = """
+    chat = make_agent("A", "B", {options}).chat("c")
+    await chat.stable()
+    {then}
+    result = [shown(chat)["messages"], shown(chat)["offered"]]
+    """
+    HI, ANSWERED = ["user", "hi"], [["user", "hi"], ["assistant", "A"]]
+
+    @pytest.mark.parametrize(
+        ("options", "then", "messages"),
+        [
+            ("hook=lambda e: RecoveryDecision(continue_=False)", "", [HI]),
+            ("hook=lambda e: RecoveryDecision(continue_=False)", "await chat.continue_last_turn()", ANSWERED),
+            ("hook=lambda e: e.chat.stop()", "", [HI]),
+            ("hook=lambda e: 1 / 0", "", [HI]),
+            ("recovery=Recovery(auto=False)", "", [HI]),
+            ("recovery=Recovery(auto=False)", "await chat.continue_last_turn()", ANSWERED),
+            ("recovery=Recovery(auto=False)", "chat.discard()", [HI]),
+            ("recovery=Recovery(auto=False)", 'await chat.send("new")', [HI, ["user", "new"], ["assistant", "A"]]),
+            ("recovery=Recovery(auto=False)", "await chat.clear()", []),
+            ("hook=lambda e: RecoveryDecision(chain=[])", "", []),
+        ],
+    )
+    def test_it_stays(self, scene: Scene, options: str, then: str, messages: list[list[str]]) -> None:
+        """For a retry the user message stays, whatever becomes of the turn; it comes once, also at later openings."""
+        scene.crash(self.SEND, at="turn.started")
+        found, _ = scene.run(self.OPEN.format(options=options, then=then))
+        assert found == messages
+        assert scene.run(self.OPEN.format(options="recovery=Recovery(auto=False)", then=""))[0] == messages
+
+    def test_given_up(self, scene: Scene) -> None:
+        """A turn that is given up there leaves its message, with the banner behind it."""
+        policy = "recovery=Recovery(max_attempts=1)"
+        scene.crash(self.SEND, at="turn.started")
+        scene.crash(self.OPEN.format(options=policy, then=""), at="turn.started")
+        found = scene.run(self.OPEN.format(options=policy, then="") + 'result.append(shown(chat)["error"])')
+        assert found == [[self.HI], None, "max_attempts_exceeded"]
 
 
 class TestBadAnswers:
