@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +20,7 @@ from .._ports import Calls
 from ..errors import ActionError, InvalidArgumentsError
 from .approval import is_gated, make_grant
 from .audit import CallPlace, audit_call
+from .call_run import CallRun, OpenBooks, Record
 from .catalog import Catalog
 from .context import ActionContext
 from .definition import Action
@@ -32,10 +32,9 @@ from .identity import Identity
 from .ports import AuditRow, Books, GrantRow, Site
 from .prepare import PreparedCall, prepare_call
 from .progress import Show
-from .run import CallRun, Record, Runner, scope_of
+from .run import Runner, scope_of
 from .settled import Settled
 
-OpenBooks = Callable[[], AbstractContextManager[Books]]
 Confirm = Callable[[PreparedCall], Awaitable[bool]]
 
 

@@ -7,13 +7,11 @@ is written before anybody uses its result (W7).
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
 
 from .._clock import Clock, ride_out
 from .._ids import NewId
@@ -23,6 +21,7 @@ from .._ports import Calls, FunctionCall, FunctionResult, Phase, Span
 from ..errors import ForbiddenError, StoreUnavailableError
 from .attempt import Attempt, Ended, NotEnteredError
 from .audit import CallPlace, audit_call
+from .call_run import CallRun, OpenBooks, Record, WriteRows
 from .change import Change
 from .children import follow_child, watch_stop
 from .context import ActionContext, Cancellation
@@ -31,52 +30,12 @@ from .effects import CallScope, inside
 from .environment import CallEnvironment, CapturedCall, naming
 from .failures import CallFailure, failure, failure_of
 from .guards import ask_guard, is_async, run_guard
-from .ports import Books, CallRow, GrantRow
-from .prepare import PreparedCall
-from .progress import CallReporter, Show
+from .ports import Books, CallRow
+from .progress import CallReporter
 from .results import compose_output
 from .settled import Settled
 
 _log = logging.getLogger("chatnb")
-
-OpenBooks = Callable[[], AbstractContextManager[Books]]
-WriteRows = Callable[[Books], None]
-Record = Callable[[Settled, WriteRows], None]
-"""Writes how a call ended: it opens the transaction, lets the rows be written, and adds what is its own."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallRun:
-    """One prepared call that goes to its handler.
-
-    Attributes:
-        grant: The stored, approved grant; it is consumed as the handler is entered.
-        decision: A decision that needs no row: a proven click, a yes on a terminal.
-        stop: When set, the call is stopped.
-        context: The context of the input that led here.
-        overlap: The call may run beside others of its batch.
-        on_phase: Told when it waits, finds the kernel busy, runs.
-        show: Takes progress and lines.
-        show_outputs: Takes all outputs so far, on the loop.
-        show_snapshot: Takes a child's message as it grows.
-        record: Writes the end; None: the runner's own transaction.
-    """
-
-    prepared: PreparedCall
-    place: CallPlace
-    grant: GrantRow | None = None
-    decision: GrantRow | None = None
-    stop: asyncio.Event | None = None
-    context: contextvars.Context | None = None
-    overlap: bool = False
-    client_data: JsonValue = None
-    headers: Mapping[str, str] | None = None
-    attachments: tuple[Any, ...] = ()
-    on_phase: Callable[[Phase], None] | None = None
-    show: Show | None = None
-    show_outputs: Callable[[list[JsonValue]], None] | None = None
-    show_snapshot: Callable[[JsonValue], None] | None = None
-    record: Record | None = None
 
 
 class Runner:

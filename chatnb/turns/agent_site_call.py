@@ -13,6 +13,7 @@ from ..actions.approval import EDITED_NOTE
 from ..actions.audit import CallPlace
 from ..actions.batches import CallClass, class_of
 from ..actions.breakers import Breakers
+from ..actions.call_run import CallRun, WriteRows
 from ..actions.catalog import Catalog
 from ..actions.definition import Action
 from ..actions.dispatch import Road
@@ -21,7 +22,6 @@ from ..actions.failures import CallFailure
 from ..actions.ledger import TurnLedger, Verdict
 from ..actions.ports import GrantRow
 from ..actions.prepare import PreparedCall
-from ..actions.run import CallRun, WriteRows
 from ..actions.settled import Settled
 from ..messages import StepStartPart, ToolPart, UIMessage, is_tool_part, settle_call
 from .io import CallsEnd, TurnIO

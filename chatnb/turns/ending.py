@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from .._json import JsonValue
 from .._killpoint import kill_point
 from ..errors import LeaseLostError, StoreError
-from ..history import Maker, is_settled
-from ..history.repair import IDEMPOTENT, READ, UNKNOWN
-from ..messages import UIMessage, is_tool_part, replace_parts
+from ..history import Maker
+from ..messages import UIMessage, replace_parts
 from ..models import sum_usage
 from .decisions import decisions_laid, lay_over
 from .events import CompletionEvent
@@ -19,6 +18,7 @@ from .failure import StageError
 from .live import holds_content
 from .moves import move_turn
 from .records import Outcome, TurnError
+from .unfinished import ENDED, FAILED, STOPPED, settle_unfinished
 from .usage import usage_to_json
 from .wire import WireChunk
 
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from .turn_run import TurnRun
 
 DEFER_SECONDS = 5.0
-STOPPED = "Not executed: stopped."
-FAILED = "Not executed: the turn failed."
-ENDED = "Not executed: the turn ended without its result."
 FINISH_REASONS = frozenset({"stop", "length", "content-filter", "tool-calls", "other"})
 
 
@@ -38,49 +35,6 @@ class Verdict:
 
     status: Literal["completed", "awaiting", "stopped", "error"]
     error: TurnError | None = None
-
-
-def settle_unfinished(run: TurnRun, text: str) -> None:
-    """Settle the calls that did not finish, and end the step.
-
-    A call that waits for a person is left as it is. A call that the model began and did not finish saying becomes an
-    input error with the text so far. Of one that was entered, and whose result could not be written down, nobody knows
-    whether it took effect.
-    """
-    live = run.live
-    for part in live.message.parts:
-        if not is_tool_part(part) or is_settled(part) or not part.tool_call_id:
-            continue
-        if part.provider_executed and text == ENDED:
-            continue  # a provider may give its result in a later turn
-        if part.state == "approval-requested":
-            continue
-        if part.state == "input-available" and part.tool_name in run.client_tool_names:
-            continue
-        shown = run.engine.calls.get(part.tool_call_id)
-        if shown is not None and shown.phase == "running":
-            known = _unknown(run, part.tool_name)
-            live.emit({"type": "tool-output-error", "toolCallId": part.tool_call_id, "errorText": known})
-            continue
-        if part.state == "input-streaming":
-            chunk: WireChunk = {
-                "type": "tool-input-error",
-                "toolCallId": part.tool_call_id,
-                "toolName": part.tool_name,
-                "input": part.raw_input or "",
-                "errorText": text,
-            }
-        else:
-            chunk = {"type": "tool-output-error", "toolCallId": part.tool_call_id, "errorText": text}
-        live.emit(chunk)
-    live.end_step()
-
-
-def _unknown(run: TurnRun, name: str) -> str:
-    action = run.engine.definition.catalog.find(name)
-    if action is not None and action.fixed_read is True:
-        return READ
-    return UNKNOWN + (IDEMPOTENT if action is not None and action.idempotent else "")
 
 
 async def finish(run: TurnRun, verdict: Verdict) -> Outcome:
