@@ -15,7 +15,7 @@ FindPython = Callable[[str], Path]
 
 
 @pytest.fixture(scope="session")
-def python_of(request: pytest.FixtureRequest) -> FindPython:
+def python_of(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> FindPython:
     """Finds the Python of a regime's environment. Without a registry its tests are skipped, but not in CI."""
 
     def find(regime: str) -> Path:
@@ -23,7 +23,9 @@ def python_of(request: pytest.FixtureRequest) -> FindPython:
         if requirement is None:
             return Path(sys.executable)
         try:
-            return make_environment(requirement, request.config.cache.mkdir("kernels"))  # type: ignore[union-attr]
+            cache = getattr(request.config, "cache", None)
+            place = cache.mkdir("kernels") if cache is not None else tmp_path_factory.mktemp("kernels")
+            return make_environment(requirement, place)
         except NotToBeHadError as error:
             if os.environ.get("CHATNB_REQUIRE_KERNELS") == "1":
                 pytest.fail(str(error))
