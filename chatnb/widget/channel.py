@@ -309,7 +309,7 @@ class Channel:
         self.now({"type": "mark", "seq": self.seq})
 
     def _complete(self, frame: Form) -> JsonObject:
-        return {"v": VERSION, "epoch": self.epoch, **frame}
+        return {"v": VERSION, "epoch": self.epoch, **self._form.clean(frame)}
 
     def _put(self, frame: JsonObject, buffers: Sequence[bytes]) -> None:
         try:

@@ -65,7 +65,7 @@ class ViewForm:
 
     def value(self, value: JsonValue, *, inline: int = 32 * 1024) -> JsonValue:
         """Return any JSON value with large ones replaced and credentials taken out."""
-        return self._outsourcer.replace(self._clean(value), inline=inline)
+        return self._outsourcer.replace(self.clean(value), inline=inline)
 
     def script(self, source: str) -> JsonValue:
         """Return a reference to a script, which goes beside the frames."""
@@ -99,16 +99,17 @@ class ViewForm:
             if key == "rawInput" and isinstance(value, str):
                 form[key] = self.text(value)
             else:
-                form[key] = self._outsourcer.replace(self._clean(value), object_name=name)
+                form[key] = self._outsourcer.replace(self.clean(value), object_name=name)
         return form
 
-    def _clean(self, value: JsonValue) -> JsonValue:
+    def clean(self, value: JsonValue) -> JsonValue:
+        """Return any JSON value with credentials taken out."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
-            return {key: self._clean(item) for key, item in value.items()}
+            return {key: self.clean(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
-            return [self._clean(item) for item in value]
+            return [self.clean(item) for item in value]
         return value
 
 
