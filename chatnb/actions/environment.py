@@ -37,11 +37,14 @@ IN_OBJECTS = "The object itself is in chat.objects."
 
 
 def naming(bundle: Mapping[str, JsonValue], name: str | None) -> Mapping[str, JsonValue]:
-    """Return a result's bundle whose note, if it is one, names the object."""
+    """Return a result's bundle whose note, if it is one, says where the object is: under its name, or nowhere."""
     text = bundle.get("text/plain")
-    if name is None or not isinstance(text, str) or not text.endswith(IN_OBJECTS):
+    if not isinstance(text, str) or not text.endswith(IN_OBJECTS):
         return bundle
-    return {**bundle, "text/plain": f'{text.removesuffix(IN_OBJECTS)}The object itself is chat.objects["{name}"].'}
+    where = (
+        "Bind it to a name to use it in a cell." if name is None else f'It is chat.objects["{name}"] itself.'
+    )
+    return {**bundle, "text/plain": text.removesuffix(IN_OBJECTS) + where}
 
 
 class Objects(Protocol):

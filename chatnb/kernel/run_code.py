@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chatnb._json import JsonValue, dumps
+from chatnb.actions.environment import naming
 from chatnb.actions.results import is_json
 from chatnb.kernel.notebook import ChatNotebook
 from chatnb.kernel.run_code_compile import Compiled, compile_cell
@@ -120,7 +121,7 @@ class _Work:
     def _show_result(self, run: _Run) -> None:
         presented = present(run.value)
         if presented.bundle:
-            run.tee.show(presented.bundle)
+            run.tee.show(naming(presented.bundle, None))  # the value itself is kept nowhere
         if is_json(run.value) and len(dumps(run.value)) <= LIMIT:
             self._result["result"] = run.value
         else:

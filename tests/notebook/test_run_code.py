@@ -134,6 +134,13 @@ class TestRunCode:
         assert told["result"]["stdout"].endswith("end\n")
         assert told["result"]["stderr"] == "e\n"
 
+    def test_a_value_that_needs_its_own_code(self, kernel: Kernel) -> None:
+        """Section 3: a note; it does not promise what is kept nowhere."""
+        [note] = run(kernel, "import ipywidgets\nipywidgets.IntSlider()")["outputs"]
+        assert list(note) == ["text/plain"]
+        assert "chat.objects" not in note["text/plain"]
+        assert "Bind it to a name" in note["text/plain"]
+
     def test_colours_are_for_the_view(self, kernel: Kernel) -> None:
         """Section 3: ANSI colours are for the view only; nor does the model get a terminal's line ends."""
         told = run(kernel, "print('\\x1b[31mred\\x1b[0m')\n!echo two")
