@@ -177,6 +177,7 @@ chat.view(client_tools=tools)
                 """
 from chatnb import Agent, action
 from chatnb.models import Reply, ScriptedModel
+from tests.browser.dev_page import hostile
 
 @action
 def fail(names: list[str]) -> str:
