@@ -41,9 +41,7 @@ def naming(bundle: Mapping[str, JsonValue], name: str | None) -> Mapping[str, Js
     text = bundle.get("text/plain")
     if not isinstance(text, str) or not text.endswith(IN_OBJECTS):
         return bundle
-    where = (
-        "Bind it to a name to use it in a cell." if name is None else f'It is chat.objects["{name}"] itself.'
-    )
+    where = "Bind it to a name to use it in a cell." if name is None else f'It is chat.objects["{name}"] itself.'
     return {**bundle, "text/plain": text.removesuffix(IN_OBJECTS) + where}
 
 
