@@ -95,6 +95,14 @@ class Case:
         return message
 
     @property
+    def known(self) -> UIMessage | None:
+        """The partial answer, and of a continuation that has said nothing yet the message that it goes on with.
+
+        A call that the message holds may have been entered by then: the hook has to hear of it.
+        """
+        return self.partial or (self.rebuilt.message if self.rebuilt.base_parts else None)
+
+    @property
     def new_parts(self) -> tuple[Part, ...]:
         """The parts that this turn has made."""
         return self.rebuilt.message.parts[self.rebuilt.base_parts :]

@@ -198,7 +198,7 @@ def _checked(case: Case, value: Any) -> RecoveryDecision | None:
 
 def recovery_event(case: Case, run: HookRun) -> RecoveryEvent:
     """Return what the hook is told."""
-    partial = case.partial
+    partial = case.known
     parts = partial.parts if partial is not None else ()
     chain = case.engine.tree.messages
     message_id = partial.id if partial is not None else None

@@ -93,6 +93,7 @@ class EngineState:
         self.dead = False
         self.calls: dict[str, CallView] = {}
         self.message_usage: dict[str, Usage] | None = None
+        self._usage_forms: dict[str, JsonValue] | None = None
         self.cell_inserters: list[Callable[..., bool]] = []
         self.restorable: Callable[[], tuple[Any, ...]] = tuple
         self.tool_phase: frozenset[str] = frozenset()
@@ -267,12 +268,17 @@ class EngineState:
             for row in self.store.load_turns(self.chat_id):
                 if row.assistant_id is not None and row.usage is not None:
                     self.note_message_usage(row.assistant_id, usage_from_json(row.usage))
-        return {id_: usage_to_json(usage) for id_, usage in self.message_usage.items()}
+        if self._usage_forms is None:
+            # Made anew only when a turn has used something: a long chat has many answers.
+            self._usage_forms = {id_: usage_to_json(usage) for id_, usage in self.message_usage.items()}
+        return self._usage_forms
 
     def note_message_usage(self, message_id: str, usage: Usage) -> None:
         """Add what a turn has used to the message that it wrote."""
         if self.message_usage is not None:
-            self.message_usage[message_id] = self.message_usage.get(message_id, Usage()) + usage
+            known = self.message_usage[message_id] = self.message_usage.get(message_id, Usage()) + usage
+            if self._usage_forms is not None:
+                self._usage_forms = {**self._usage_forms, message_id: usage_to_json(known)}
 
     def _branch_counts(self) -> Mapping[str, tuple[int, int]]:
         if self._branches[0] != self.tree.revision:

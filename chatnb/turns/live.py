@@ -239,7 +239,7 @@ class LiveMessage:
         self._batch.append(chunk if is_short else fit_chunk(chunk))
         if self._counts:
             self._progress.note(chunk)
-        self._batch_bytes += 64 + len(delta) if isinstance(delta, str) else 256
+        self._batch_bytes += 64 + _bytes_of(delta) if isinstance(delta, str) else 256
         kill_point("chunk.buffered")
         kind = chunk["type"]
         if kind in SETTLES or (kind == "tool-input-available" and chunk["toolName"] in self.client_tools):
@@ -372,3 +372,8 @@ class LiveMessage:
         if self._cancel_flush is not None:
             self._cancel_flush()
             self._cancel_flush = None
+
+
+def _bytes_of(text: str) -> int:
+    # Most deltas are ASCII, and know it.
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

@@ -288,6 +288,8 @@ def branch_of(picture: Picture, id: str) -> Form | None:
 def _changed_usage(before: JsonValue, after: JsonValue) -> JsonValue:
     """Views lay usage over by message; only what changed is sent."""
     old = (before or {}).get("messages", {})
+    if old is after["messages"]:
+        return {**after, "messages": {}}
     return {**after, "messages": {id: value for id, value in after["messages"].items() if old.get(id) != value}}
 
 

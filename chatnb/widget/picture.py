@@ -203,13 +203,13 @@ def _call(call: CallView, form: ViewForm, room: int) -> Form:
     return described
 
 
-def _usage(usage: Mapping[str, JsonValue] | None) -> tuple[JsonValue, dict[str, JsonValue]]:
+def _usage(usage: Mapping[str, JsonValue] | None) -> tuple[JsonValue, Mapping[str, JsonValue]]:
     if not usage:
         return None, {}
     if "total" not in usage:
         return dict(usage), {}
     by_message = usage.get("messages")
-    return usage["total"], dict(by_message) if isinstance(by_message, Mapping) else {}
+    return usage["total"], by_message if isinstance(by_message, Mapping) else {}
 
 
 def _interruption(interruption: Any) -> Form | None:

@@ -157,6 +157,15 @@ class TestCalls:
         assert found["messages"][1][1].endswith("sorry")
         assert hook_calls(scene, "on_chat_recovery")[0]["pending"] == [["pay", "unknown"]]
 
+    @pytest.mark.parametrize(("point", "times"), [("tool.entered", 0), ("tool.returned", 1)])
+    def test_unknown_once_approved(self, scene: Scene, point: str, times: int) -> None:
+        """Of an approved call that was entered nobody knows: the hook hears of it, though its turn said nothing yet."""
+        scene.crash(self.ASK, at=point)
+        found = reopen(scene, '"sorry"')
+        assert [p for p in found["parts"][1] if isinstance(p, list)] == [["refund", "output-error", UNKNOWN]]
+        assert scene.calls == ["refund 7"] * times
+        assert hook_calls(scene, "on_chat_recovery")[0]["pending"] == [["refund", "unknown"]]
+
     def test_recorded(self, scene: Scene) -> None:
         """`tool.recorded`: the result is kept; the handler ran once; the next step sees it."""
         scene.crash(send(PAY), at="tool.recorded")
