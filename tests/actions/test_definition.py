@@ -89,7 +89,7 @@ class TestOptions:
             {"title": 5},
             {"description": 5},
         ],
-        ids=str,
+        ids=lambda options: str(options).partition(" at 0x")[0],  # the same in each process
     )
     def test_a_wrong_type_raises_and_names_the_option(self, options: dict[str, Any]) -> None:
         """C12: a value of the wrong type for any field raises, naming action and option."""
