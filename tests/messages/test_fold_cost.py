@@ -52,6 +52,33 @@ def count_calls() -> None:
         print(calls_of(lambda f=small, c=chunk: f.feed(c)), calls_of(lambda f=large, c=chunk: f.feed(c)))
 
 
+def count_calls_of_steps() -> None:
+    """Print the calls that one more call costs in a step that holds none, and in one that holds many."""
+
+    def call(made: Fold, id: str) -> None:
+        made.feed({"type": "tool-input-available", "toolCallId": id, "toolName": "g", "input": {}})
+        made.feed({"type": "tool-output-available", "toolCallId": id, "output": 1})
+
+    few, many = Fold(), Fold()
+    for number in range(500):
+        call(many, f"c{number}")
+    call(few, "first")
+    print(calls_of(lambda: call(few, "next")), calls_of(lambda: call(many, "next")))
+
+
+def counted(function: Callable[[], None]) -> list[list[str]]:
+    """The lines that a counting function of this file prints, in words.
+
+    In a process of its own: in a long test run Python 3.11 was seen to profile one call for ever.
+    """
+    code = f"from tests.messages.test_fold_cost import {function.__name__}; {function.__name__}()"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment, cwd=ROOT
+    )
+    return [line.split() for line in done.stdout.splitlines()]
+
+
 def bytes_of(work: Callable[[], Any]) -> int:
     """The peak of memory that a piece of work allocates."""
     tracemalloc.start()
@@ -66,13 +93,7 @@ class TestDelta:
     """C4 of messages.md: the work for one delta depends on the delta alone."""
 
     def test_calls_do_not_grow(self) -> None:
-        """Counted in a process of its own: in a long test run Python 3.11 was seen to profile one call for ever."""
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        code = "from tests.messages.test_fold_cost import count_calls; count_calls()"
-        done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment, cwd=ROOT
-        )
-        counts = [line.split() for line in done.stdout.splitlines()]
+        counts = counted(count_calls)
         assert len(counts) == 2
         assert all(small == large for small, large in counts)
 
@@ -96,16 +117,8 @@ class TestDelta:
 
     def test_a_call_of_a_step_with_many(self) -> None:
         """Section 11 of recovery.md: what a call costs does not grow with the calls of its step."""
-
-        def call(made: Fold, id: str) -> None:
-            made.feed({"type": "tool-input-available", "toolCallId": id, "toolName": "g", "input": {}})
-            made.feed({"type": "tool-output-available", "toolCallId": id, "output": 1})
-
-        few, many = Fold(), Fold()
-        for number in range(500):
-            call(many, f"c{number}")
-        call(few, "first")
-        assert calls_of(lambda: call(many, "next")) == calls_of(lambda: call(few, "next"))
+        [[few, many]] = counted(count_calls_of_steps)
+        assert few == many
 
 
 class TestMessage:

@@ -203,6 +203,14 @@ class TestSpawn:
         assert runtime.is_alive
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C as Python starts with it: a worker of a test run, or a job in the background, ignores it."""
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, former)
+
+
 class TestWait:
     def test_timeout(self, runtime: Runtime) -> None:
         """Section 1: TimeoutError after `timeout` leaves what is waited for running."""
@@ -225,7 +233,7 @@ class TestWait:
             runtime.post(future.set_result, 6)
             assert waiting.result(DEADLINE) == 6
 
-    def test_ctrl_c(self, runtime: Runtime) -> None:
+    def test_ctrl_c(self, runtime: Runtime, interruptible: None) -> None:
         """Section 1: Ctrl-C is raised by the wait, with the note, and the handler is put back."""
         future: concurrent.futures.Future[int] = concurrent.futures.Future()
         before = signal.getsignal(signal.SIGINT)
