@@ -230,7 +230,7 @@ class TestBadAnswers:
         first = Agent(ScriptedModel([Reply("begun ", hang=True)]), store=store).chat("c")
         first.send("first")
         with_text = threading.Event()
-        stop = first._engine.subscribe(lambda update: with_text.set() if first.messages[1:] else None)
+        stop = first._engine.subscribe(lambda update: with_text.set() if "begun" in first.messages[-1].text else None)
         assert with_text.wait(10)
         stop()
         first.close()

@@ -26,7 +26,11 @@ import pty
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-c", "from chatnb.sites.cli import main; main(prog_name='chatnb')", "action"]
 # Makes the pseudo-terminal that of the new session, so that Ctrl-C in it is a signal.
-OWN_TERMINAL = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)"
+# As a shell starts a program: a worker of a test run ignores Ctrl-C, and so would what it starts.
+OWN_TERMINAL = (
+    "import fcntl, signal, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+    "signal.signal(signal.SIGINT, signal.default_int_handler)"
+)
 MODULE = '''
 import threading
 from pathlib import Path
