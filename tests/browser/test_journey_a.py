@@ -54,7 +54,7 @@ class TestJourneyA:
         notebook.run_all()
         panel = notebook.panel()
         expect(panel.root.locator(".cn-empty")).to_contain_text("The shop")
-        expect(panel.root.locator(".cn-help")).to_contain_text("order")
+        expect(panel.root.locator(".cn-help")).to_contain_text("Look up the sales of a region.")
         expect(panel.root).to_contain_text("offline model")
         names = (SUGGESTION, "Order 20 kg of tea", "What is the capital of France?")
         for name in names:
