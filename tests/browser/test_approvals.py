@@ -10,6 +10,7 @@ from tests.browser.notebook_page import EFFECT, NotebookPage, Panel
 
 # The card is one piece of code; in Notebook one test of it is enough.
 in_lab = pytest.mark.parametrize("server", ["lab"], indirect=True)
+in_lab_and_notebook = pytest.mark.parametrize("server", ["lab", "notebook"], indirect=True)
 REFUND = 'Reply(calls=[("refund", {"order": "7", "amount": 250})])'
 THREE = (
     'Reply(calls=[("refund", {"order": "1", "amount": 201}), ("refund", {"order": "2", "amount": 202}), '
@@ -96,7 +97,7 @@ class TestDecisions:
         expect(panel.root.get_by_role("group", name="Approval needed: refund")).to_have_count(0)
         assert refunds(notebook) == [("7", 250)]
 
-    @in_lab_and_served
+    @everywhere
     def test_edit_then_approve(self, open_notebook: OpenNotebook) -> None:
         """C6 of widget.md: an empty amount is a field error and still pending; then the handler gets 50."""
         notebook = open_notebook(cells(REFUND, '"Paid back."'))
@@ -168,7 +169,7 @@ class TestDecisions:
 class TestLasting:
     """An ask outlives page and kernel."""
 
-    @in_lab
+    @in_lab_and_notebook
     def test_after_reload_and_restart(self, open_notebook: OpenNotebook) -> None:
         """C3 of widget.md: the card's Approve is live after a reload and after a kernel restart; it runs once."""
         notebook = open_notebook(cells(REFUND, '"Paid back."'))

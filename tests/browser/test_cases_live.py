@@ -5,10 +5,10 @@ kernel of paper, K: pytest with a fake comm or a kernel without a page):
 
     C1  here LN, test_live_chat LNS        C15  test_panel_live L, K         C29  D (axe, 32 states), test_journey_a LN
     C2  test_live_chat LNS                 C16  K, bench/page                C30  here LN, D
-    C3  test_approvals LS                  C17  K                            C31  test_branches LN
+    C3  test_approvals LN                  C17  K                            C31  test_branches LN
     C4  here LN, K                         C18  here LN, D, K                C32  K
     C5  D, K                               C19  D, K                         C33  K
-    C6  test_approvals LS, D, K            C20  D, vitest                    C34  test_journey_a L, K
+    C6  test_approvals LNS, D, K           C20  D, vitest                    C34  test_journey_a L, K
     C7  here LN, D                         C21  D, vitest                    C35  nbval, in CI
     C8  D, K                               C22  here LN, D                   C36  K
     C9  K, vitest                          C23  D, test_panel_live LN        C37  K, vitest
