@@ -76,8 +76,6 @@ def lab_command(folder: Path, port: int, *, browser: bool = True) -> list[str]:
     command = [sys.executable, "-m", "jupyterlab", "--ServerApp.ip=127.0.0.1"]
     command += [f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
     command += [f"--ServerApp.root_dir={folder}", f"--LabApp.default_url={_PAGE}"]
-    # No question about news stands in front of the first panel; what people have answered themselves stays in force.
-    command.append("--LabApp.news_url=None")
     if not browser:
         command.append("--no-browser")
     if hasattr(os, "geteuid") and os.geteuid() == 0:

@@ -65,10 +65,6 @@ class TestCommand:
         assert {"--no-browser", "--ServerApp.port=8999", "--ServerApp.root_dir=here"} <= set(command)
         assert f"--LabApp.default_url=/lab/tree/{lab.FIRST}" in command
 
-    def test_no_question_about_news_is_asked(self) -> None:
-        """What the reader sees first is the tour."""
-        assert "--LabApp.news_url=None" in lab.lab_command(Path("here"), 8888)
-
     def test_no_token_is_on_the_command_line(self) -> None:
         assert not [part for part in lab.lab_command(Path("here"), 8888) if "token" in part]
 
