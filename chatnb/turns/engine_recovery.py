@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from .._ports import OnInterrupted
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 RETRY_SECONDS = 5.0
 KEEP_CHUNKS_SECONDS = 600.0
+TOGETHER_SECONDS = 1.0
+"""Logs that are old within so many seconds of each other are forgotten together."""
 CLOSE_SECONDS = 0.8
 DEFERRED_SECONDS = 5.0
 
@@ -33,10 +37,12 @@ class EngineRecovery(EngineEdits):
         self.tasks: set[asyncio.Future[Any]] = set()
         self._stop_next = False
         self._unsaved_run: tuple[TurnRun, Verdict] | None = None
+        self._old_logs: deque[tuple[float, str]] = deque()  # when to forget it, and whose it is
+        self._tidying: asyncio.Task[None] | None = None
 
-    def start(self, work: Any, name: str) -> asyncio.Task[Any]:
-        """Start a task that ends with the engine."""
-        task: asyncio.Task[Any] = self.runtime.spawn(work, name=f"{name} of {self.chat_id}")
+    def start(self, work: Any, name: str, context: contextvars.Context | None = None) -> asyncio.Task[Any]:
+        """Start a task that ends with the engine; in a copy of the caller's context unless one is given."""
+        task: asyncio.Task[Any] = self.runtime.spawn(work, name=f"{name} of {self.chat_id}", context=context)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
         return task
@@ -218,25 +224,34 @@ class EngineRecovery(EngineEdits):
 
     # --- old logs -----------------------------------------------------------------------------------------------
 
-    def tidy(self) -> None:
-        """Forget the chunk logs of ended turns; called at the opening and 10 minutes after a turn's end."""
+    def tidy(self, turn_ids: set[str] | None = None) -> None:
+        """Forget the chunk logs of ended turns: at the opening of all, 10 minutes after its end that of one."""
         if self.closed is not None or self.dead:
             return
         try:
             with self.write(durable=False) as tx:
-                tx.drop_ended_chunks()
+                if turn_ids is None:
+                    tx.drop_ended_chunks()
+                else:
+                    tx.drop_chunks(turn_ids)
             self.store.prune(self.clock.now())
         except StoreError as failure:
             self.log_failure("old chunk logs could not be dropped", failure)
 
-    def tidy_later(self) -> None:
+    def tidy_later(self, turn_id: str) -> None:
         """Forget the log of a turn that has just ended, in 10 minutes."""
+        self._old_logs.append((self.clock.monotonic() + KEEP_CHUNKS_SECONDS, turn_id))
+        if self._tidying is None or self._tidying.done():
+            # One task for all turns, and none of their contexts, which would keep what each turn had in memory.
+            self._tidying = self.start(self._tidy_in_time(), "tidying", contextvars.Context())
 
-        async def wait() -> None:
-            await self.clock.sleep(KEEP_CHUNKS_SECONDS)
-            self.tidy()
-
-        self.start(wait(), "tidying")
+    async def _tidy_in_time(self) -> None:
+        while self._old_logs:
+            await self.clock.sleep(max(0.0, self._old_logs[0][0] - self.clock.monotonic()))
+            soon, old = self.clock.monotonic() + TOGETHER_SECONDS, set[str]()
+            while self._old_logs and self._old_logs[0][0] <= soon:
+                old.add(self._old_logs.popleft()[1])
+            self.tidy(old)
 
 
 class _Tell:

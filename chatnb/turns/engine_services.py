@@ -16,7 +16,7 @@ from ..models import ModelRequest, Usage
 from ..store.port import WriteTx
 from ..store.records import InjectedRow, InputKind, InputRow
 from .beginning import as_messages, settle_list
-from .compaction import compact_between_turns, compacted_view, overlays_of
+from .compaction import compacted_view, overlays_of
 from .ending import Verdict
 from .engine_base import EngineBase, log
 from .events import BootEvent, HookEvent, HydrateEvent
@@ -25,9 +25,7 @@ from .history_backend import unknown_message
 from .hooks import Checkpoint, call_hook
 from .inputs import Input
 from .records import TurnError
-from .steering import steer
 from .submission import Submission
-from .wire import WireChunk
 
 if TYPE_CHECKING:
     from .chat_actions import ActionRun
@@ -290,17 +288,6 @@ class EngineServices(EngineBase):
                 chain = (*chain, turn.node_id)  # set aside for the response, which a compaction may stand in for
         return {"ui_messages": tuple(messages), "make_view": lambda: compacted_view(self, messages, chain, overlays)}
 
-    def note_sign_of_life(self) -> None:
-        """The model gave a sign of life."""
-
-    async def steer(self, run: TurnRun) -> list[WireChunk]:
-        """Take steering messages into the turn at a step boundary."""
-        return await steer(self, run)
-
-    async def compact_between_turns(self, run: TurnRun) -> None:
-        """Compact after a completed turn if the agent wants it."""
-        await compact_between_turns(self, run)
-
     def turn_begins(self, run: TurnRun) -> None:
         """A turn has its row: the views see it submitted."""
         row = run.input.row
@@ -319,7 +306,7 @@ class EngineServices(EngineBase):
     def turn_ended(self, run: TurnRun, verdict: Verdict) -> None:
         """A turn is stored: the views see it ended, in one step."""
         self.turn = None
-        self.tidy_later()
+        self.tidy_later(run.turn_id)
         status = "error" if verdict.status == "error" else "ready"
         self.history_changed()
         error, self.compaction_error = verdict.error or self.compaction_error, None
@@ -334,7 +321,7 @@ class EngineServices(EngineBase):
         self.previous_usage = usage
         self.note_message_usage(run.live.message_id, usage)
         self.total_usage = self.total_usage + usage
-        used = {placed.n for placed in run.injected} if run.requests else set()
+        used = {placed.n for placed in run.injected} if run.has_asked else set()
         self.injected = [row for row in self.injected if row.n not in used]
         if continuation is not None:
             self.queue_continuation(continuation, kick=False)
@@ -347,7 +334,7 @@ class EngineServices(EngineBase):
         """Let recovery put an interrupted turn in line. The engine overrides this."""
         raise NotImplementedError
 
-    def tidy_later(self) -> None:
+    def tidy_later(self, turn_id: str) -> None:
         """Forget the log of a turn that has just ended, in 10 minutes. The engine overrides this."""
         raise NotImplementedError
 
