@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
 
 _TEXT = {
     "a", "abbr", "b", "bdi", "bdo", "blockquote", "br", "caption", "cite", "code", "col", "colgroup", "dd", "del",
@@ -68,21 +71,29 @@ def sanitise(markup: str) -> str:
 
     What is not on the list loses its tag and keeps its text; scripts and the like go with their content.
     """
+    return _cleaner()(markup)
+
+
+@cache
+def _cleaner() -> Callable[[str], str]:
+    """Return the list as a function: to read it in takes longer than most texts do."""
     import nh3
 
     attributes = {tag: _EVERYWHERE | _OWN.get(tag, set()) for tag in _TEXT}
     attributes.update(dict.fromkeys(_SVG, _EVERYWHERE | _SHAPE))
     attributes.update(dict.fromkeys(_MATH, {"dir", "title"} | _MATH_ATTRIBUTES))
-    return nh3.clean(
-        markup,
-        tags=_TEXT | _SVG | _MATH,
-        clean_content_tags=_GONE - (_TEXT | _SVG | _MATH),
-        attributes=attributes,
-        attribute_filter=_filter,
-        link_rel="noopener noreferrer",
-        url_schemes={"http", "https", "mailto", "data"},
-        strip_comments=True,
-    )
+    rules: dict[str, Any] = {
+        "tags": _TEXT | _SVG | _MATH,
+        "clean_content_tags": _GONE - (_TEXT | _SVG | _MATH),
+        "attributes": attributes,
+        "attribute_filter": _filter,
+        "link_rel": "noopener noreferrer",
+        "url_schemes": {"http", "https", "mailto", "data"},
+        "strip_comments": True,
+    }
+    if hasattr(nh3, "Cleaner"):  # since 0.3
+        return nh3.Cleaner(**rules).clean
+    return partial(nh3.clean, **rules)
 
 
 def _filter(tag: str, name: str, value: str) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from threading import Lock
 
 from .._json import JsonValue
 from ..messages import DataPart, FilePart, ReasoningPart, SourceUrlPart, TextPart, ToolPart, UIMessage
@@ -42,8 +43,41 @@ _QUIET = 'style="opacity:0.75"'
 _CARD = 'style="margin:0.5em 0;padding:0.3em 0.7em;border:1px solid rgba(128,128,128,0.4);border-radius:4px"'
 _ROLES = {"user": "You", "assistant": "Assistant", "system": "System"}
 
-_kept: OrderedDict[tuple[int, str], tuple[UIMessage, str]] = OrderedDict()
-_KEPT = 2_000
+KEPT = 32_000_000
+"""Characters of blocks that are kept, over all chats: what several transcripts show at most, in both forms."""
+_EACH = 1_000  # what an entry takes beside its text, about
+
+
+class _Blocks:
+    """The blocks of messages, kept by identity: a message does not change. The longest unused go first."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[int, str], tuple[UIMessage, str]] = OrderedDict()
+        self._size = 0
+        self._lock = Lock()
+
+    def find(self, message: UIMessage, form: str) -> str | None:
+        """Return a block that is kept."""
+        key = (id(message), form)
+        with self._lock:
+            known = self._kept.get(key)
+            if known is not None:
+                self._kept.move_to_end(key)
+        return None if known is None else known[1]
+
+    def keep(self, message: UIMessage, form: str, block: str) -> None:
+        """Keep a block, and with it the message, so that its identity stays its own."""
+        key = (id(message), form)
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = (message, block)
+                self._size += len(block) + _EACH
+            while self._size > KEPT:
+                _, gone = self._kept.popitem(last=False)
+                self._size -= len(gone[1]) + _EACH
+
+
+_blocks = _Blocks()
 
 
 def render_html(messages: Sequence[UIMessage], *, redact: Redact | None = None, limit: int = LARGEST) -> str:
@@ -89,14 +123,12 @@ def _newest(messages: Sequence[UIMessage], form: str, redact: Redact | None, roo
 
 
 def _block(message: UIMessage, form: str, redact: Redact | None) -> str:
-    # Kept by identity: a message does not change, and each settled turn renders the whole history again.
-    key = (id(message), form)
-    known = _kept.get(key)
-    if known is None:
-        known = _kept[key] = (message, _html_block(message) if form == "html" else _markdown_block(message))
-        while len(_kept) > _KEPT:
-            _kept.popitem(last=False)
-    return known[1] if redact is None else redact(known[1])
+    # Each settled turn renders the whole history again.
+    block = _blocks.find(message, form)
+    if block is None:
+        block = _html_block(message) if form == "html" else _markdown_block(message)
+        _blocks.keep(message, form, block)
+    return block if redact is None else redact(block)
 
 
 # --- html -------------------------------------------------------------------------------------------------------------

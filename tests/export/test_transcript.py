@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatnb.export import render_html, render_markdown
+from chatnb.export import render_html, render_markdown, transcript
 from chatnb.export.markdown import escape_raw_html, render
 from chatnb.export.sanitise import sanitise
 from chatnb.messages import UIMessage
@@ -245,3 +245,33 @@ class TestHostile:
         """In the Markdown form raw html is text, and code stays as it is."""
         text = "a <b>x</b> `<i>` <https://ok.test>\n\n```\n<script>\n```\n<script>"
         assert escape_raw_html(text) == "a &lt;b>x&lt;/b> `<i>` <https://ok.test>\n\n```\n<script>\n```\n&lt;script>"
+
+
+class TestCost:
+    """A history is rendered once, however long it is: each settled turn asks for all of it."""
+
+    def test_a_long_history_and_others_beside_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        made: list[str] = []
+        inner = transcript._html_block
+
+        def counted(message: UIMessage) -> str:
+            made.append(message.id)
+            return inner(message)
+
+        monkeypatch.setattr(transcript, "_html_block", counted)
+        chats = [[message("user", f"{chat} {n}", id=f"c{chat}-{n}") for n in range(1_500)] for chat in range(2)]
+        first = [(render_html(chat), render_markdown(chat)) for chat in chats]
+        assert len(made) == 3_000
+        assert [(render_html(chat), render_markdown(chat)) for chat in chats] == first
+        assert len(made) == 3_000
+
+    def test_what_is_kept_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The blocks of messages that nobody asks for any more go first."""
+        monkeypatch.setattr(transcript, "KEPT", 100_000)
+        monkeypatch.setattr(transcript, "_blocks", blocks := transcript._Blocks())
+        used = message("user", "used", id="used")
+        render_html([lost := message("user", "lost" * 1_000, id="lost")])
+        for n in range(100):
+            render_html([used, message("user", f"{n} " * 1_000, id=f"m{n}")])
+        assert blocks.find(lost, "html") is None
+        assert blocks.find(used, "html") is not None
