@@ -124,10 +124,19 @@ def __getattr__(name: str) -> object:
         return import_module(f"{__name__}.{name}")
     home = _HOME_OF.get(name)
     if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_meant(name)}")
     value = getattr(import_module(home), name)
     globals()[name] = value
     return value
+
+
+def _meant(name: str) -> str:
+    """The public name that was probably meant, as the end of an error."""
+    import difflib
+
+    elsewhere = {"tool": "action", "Tool": "Action", "ChatInterface": "ChatWidget"}
+    near = [elsewhere[name]] if name in elsewhere else difflib.get_close_matches(name, _HOME_OF, 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def __dir__() -> list[str]:

@@ -50,7 +50,7 @@ class ChatInputs:
 
         Args:
             message: Text, a message, its wire dict, or a list of parts.
-            files: Paths, `(name, bytes)` pairs or file parts.
+            files: Paths, http(s) links, `(name, bytes)` pairs, matplotlib figures, PIL images or file parts.
             metadata: The message's metadata.
             body: Extra request fields, for hooks and `run`.
             client_data: Client data for this input; default: the chat's.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ._clock import is_duration
 from .actions import Identity
@@ -13,7 +16,10 @@ from .recovery import Recovery
 from .store.location import locate
 from .turns import CONCURRENCY, Compaction, Debounce, Steering
 
-__all__ = ["check_options"]
+__all__ = ["check_names", "check_options", "named_options", "takes_one"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 MAX_TTL = 100 * 366 * 86_400
 
@@ -25,6 +31,67 @@ POLICIES: dict[str, type] = {
     "steering": Steering,
     "variables": Variables,
 }
+
+# What other libraries call it, and what to write here.
+_ELSEWHERE = {
+    "api_key": 'the model takes it: Agent(AnthropicModel("claude-sonnet-4-5", api_key=...))',
+    "deps": "what calls share goes into agent.chat(id, client_data=...)",
+    "deps_type": "it is called client_data here",
+    "functions": "it is called actions here",
+    "id": "a chat has an id: agent.chat(id)",
+    "instruction": "it is called instructions",
+    "max_tokens": 'the model takes it: Agent(AnthropicModel("claude-sonnet-4-5", max_tokens=...))',
+    "output_type": "list an action with ends_turn=True whose arguments are the answer",
+    "prompt": "it is called instructions here",
+    "response_model": "list an action with ends_turn=True whose arguments are the answer",
+    "retries": 'the model takes it: Agent(AnthropicModel("claude-sonnet-4-5", max_retries=...))',
+    "system": "it is called instructions here",
+    "system_prompt": "it is called instructions here",
+    "thinking": 'the model takes it: Agent(AnthropicModel("claude-sonnet-4-5", thinking=...))',
+    "tools": "it is called actions here",
+    "toolsets": "it is called actions here",
+    "usage_limits": "a turn is limited by max_steps",
+}
+
+
+def named_options(function: Callable[Concatenate[T, P], None]) -> Callable[Concatenate[T, P], None]:
+    """Let an `__init__` name the option that was meant when it is given one that it does not have."""
+    names = [name for name in inspect.signature(function).parameters if name != "self"]
+
+    @functools.wraps(function)
+    def checked(self: T, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        check_names(type(self).__name__, kwargs, names)
+        function(self, *args, **kwargs)
+
+    return checked
+
+
+def check_names(owner: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse an option that does not exist, and say which one is meant.
+
+    Raises:
+        TypeError: `given` has a name that `known` has not.
+    """
+    known = list(known)
+    for name in given:
+        if name in known:
+            continue
+        import difflib
+
+        near = difflib.get_close_matches(name, known, 1)
+        hint = _ELSEWHERE.get(name) or (f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}")
+        raise TypeError(f"{owner} has no option {name!r}; {hint}")
+
+
+def takes_one(function: Any) -> bool:
+    """Tell whether a function can be called with one argument; True where that can't be read."""
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    return True
 
 
 def check_options(given: dict[str, Any]) -> None:
@@ -60,6 +127,8 @@ def check_options(given: dict[str, Any]) -> None:
         raise ConfigError(
             f"instructions are text, or a function of the turn that returns text, not {_kind(instructions)}"
         )
+    if callable(instructions) and not takes_one(instructions):
+        raise ConfigError("instructions as a function take one argument, the turn: lambda turn: ...")
     identity = given["identity"]
     if identity is not None and not isinstance(identity, Identity) and not (isinstance(identity, str) and identity):
         raise ConfigError(f"identity is a chatnb.Identity(...) or its id, not {_kind(identity)}")

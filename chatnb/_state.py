@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ._notebook import Notebook
     from .agent import Agent
     from .kernel.objects import ChatObjects
+    from .kernel.snapshots import Restorable, Restored
+    from .recovery import Interruption
     from .turns import ChatEngine
 
 __all__ = ["ChatState"]
@@ -108,16 +110,17 @@ class ChatState:
         return self._notebook.objects
 
     @property
-    def interruption(self) -> Any:
+    def interruption(self) -> Interruption | None:
         """An interrupted turn that is not running again, or None."""
-        return self._engine.interruption
+        found: Interruption | None = self._engine.interruption
+        return found
 
     @property
-    def restorable(self) -> tuple[Any, ...]:
+    def restorable(self) -> tuple[Restorable, ...]:
         """Calls off the chain whose variables can be brought back."""
         return self._notebook.of_chat.restorable(self.messages)
 
-    def restore_variables(self, tool_call_id: str | None = None, *, force: bool = False) -> Any:
+    def restore_variables(self, tool_call_id: str | None = None, *, force: bool = False) -> Restored:
         """Bring back what names meant before code that is no longer in the conversation ran.
 
         Args:

@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
 from . import _copies
@@ -14,7 +14,7 @@ from ._changes import Observer
 from ._clock import SystemClock
 from ._composition import Composition, FreeBooks, parse_actions
 from ._ids import new_id, random_word, this_process
-from ._options import check_options
+from ._options import check_options, named_options, takes_one
 from .actions import Action, Catalog, Change, Identity, Variable, find_identity
 from .actions.direct import add_python_site
 from .actions.environment import CallEnvironment
@@ -24,7 +24,7 @@ from .models import Model, resolve_model
 from .policies import Objects, Variables
 from .recovery import Recovery
 from .store import Owner, Store, open_store
-from .turns import Compaction, Definition, HookName, Steering
+from .turns import Compaction, Definition, HookName, Steering, Turn
 from .turns.definition import Concurrency
 
 __all__ = ["Agent", "Objects", "Variable", "Variables"]
@@ -65,12 +65,13 @@ class Agent:
         ActionDefinitionError: An action can't be defined so.
     """
 
+    @named_options
     def __init__(
         self,
         model: Model | str | None = None,
         *,
         name: str = "agent",
-        instructions: str | Callable[..., Any] | None = None,
+        instructions: str | Callable[[Turn], str | Awaitable[str | None] | None] | None = None,
         actions: Iterable[Action | Callable[..., Any]] = (),
         chat_actions: Any = None,
         store: str | os.PathLike[str] | Store | None = None,
@@ -253,7 +254,10 @@ class Agent:
 
     def _register(self, name: HookName, function: F) -> F:
         if not callable(function):
-            raise ConfigError(f"{name} decorates a function")
+            raise ConfigError(f"{name} decorates a function, which takes one argument: the event")
+        if not takes_one(function):
+            what = "the turn" if name == "run" else "the event"
+            raise ConfigError(f"{name}: the function takes one argument, {what}; it is called with nothing else")
         self._hooks[name] = function
         return function
 
@@ -310,7 +314,8 @@ class Agent:
         return self._register("on_tool_repair", function)
 
     def __repr__(self) -> str:
-        return f"Agent({self.model.name!r}, name={self.name!r}, {len(self.catalog)} actions)"
+        count = f"{len(self.catalog)} action{'' if len(self.catalog) == 1 else 's'}"
+        return f"Agent({self.model.name!r}, name={self.name!r}, {count})"
 
 
 def check_chat_id(id: Any, *, child: bool = False) -> None:

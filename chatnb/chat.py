@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .agent import Agent
     from .kernel.objects import ChatObjects
     from .store import Owner
+    from .widget import ChatWidget
 
 __all__ = ["Chat"]
 
@@ -49,7 +50,7 @@ class Chat(ChatInputs, ChatState):
     id: str
     agent: Agent
 
-    def __init__(self) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         raise TypeError("chats are opened with agent.chat(id)")
 
     @classmethod
@@ -287,8 +288,15 @@ class Chat(ChatInputs, ChatState):
 
     # --- showing ------------------------------------------------------------------------------------------------
 
-    def view(self, **options: Any) -> Any:
-        """Return a new `ChatWidget` of this chat."""
+    def view(self, **options: Any) -> ChatWidget:
+        """Return a new view of this chat, for example `chat.view(height="320px", theme="dark")`.
+
+        Args:
+            **options: Those of `ChatWidget`.
+
+        Raises:
+            TypeError: There is no such option; the text names the nearest.
+        """
         from .widget import ChatWidget
 
         return ChatWidget(self, **options)

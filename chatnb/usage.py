@@ -73,8 +73,16 @@ class ChatUsage:
             "seconds": seconds,
         }
 
+    def __eq__(self, other: object) -> bool:
+        """Two of one chat are equal while no turn has added to it, so that no observer hears of an equal one."""
+        return isinstance(other, ChatUsage) and (self._chat_id, self.total) == (other._chat_id, other.total)
+
+    def __hash__(self) -> int:
+        return hash((self._chat_id, self.total))
+
     def __repr__(self) -> str:
-        return f"ChatUsage({self.total.input_tokens or 0} in, {self.total.output_tokens or 0} out)"
+        cost = "" if self.total.cost is None else f", ${self.total.cost:.4f}"
+        return f"ChatUsage({self.total.input_tokens or 0} in, {self.total.output_tokens or 0} out{cost})"
 
 
 _COLUMNS = (

@@ -22,7 +22,10 @@ class Catalog(Mapping[str, Action]):
         self.kept = KeptCalls()
         for made in actions:
             if made.name in self._actions:
-                raise ActionDefinitionError(f"action {made.name!r}, option 'name': two actions of the agent have it")
+                raise ActionDefinitionError(
+                    f"action {made.name!r}, option 'name': two actions of the agent have it; give one of them another, "
+                    'as in @action(name="other")'
+                )
             self._actions[made.name] = made
 
     @classmethod

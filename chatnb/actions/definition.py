@@ -7,21 +7,37 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, Literal, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, Self, TypedDict, TypeVar, Unpack, overload
 
 from pydantic import TypeAdapter
 
 from .._json import dumps
 from .._ports import RunIn
 from ..errors import ActionDefinitionError
+from ..runtime.entry import is_async
 from .arguments import show_signature
+from .context import ActionContext
 from .docstrings import Documented, read_docstring
 from .errors_sets import ErrorSet
-from .guards import is_async
 from .options import AuditOptions, Guard, HttpRoute, Options, check_options, output_adapter
 from .portable import Schema, allowed_types, make_portable
 from .prepare import PreparedCall, prepare
 from .signature import Signature, read_signature
+
+if TYPE_CHECKING:  # the defaults let a bare `Action` be written; typing has them from Python 3.13 on
+    from typing_extensions import ParamSpec as _ParamSpec
+    from typing_extensions import TypeVar as _TypeVar
+
+    P = _ParamSpec("P", default=...)
+    R_co = _TypeVar("R_co", default=Any, covariant=True)
+else:
+    P = ParamSpec("P")
+    R_co = TypeVar("R_co", covariant=True)
+Q = ParamSpec("Q")
+S = TypeVar("S")
+
+CallGuard = Callable[[dict[str, Any], ActionContext], Any] | Callable[[dict[str, Any]], Any] | Guard
+"""A guard as an editor shows it: of the arguments and the context, or of the arguments alone; sync or async."""
 
 
 class ActionOptions(TypedDict, total=False):
@@ -30,11 +46,11 @@ class ActionOptions(TypedDict, total=False):
     name: str | None
     title: str | None
     description: str | None
-    read_only: bool | Guard | None
+    read_only: bool | Callable[[dict[str, Any]], Any] | None
     parallel_safe: bool
     ends_turn: bool
-    needs_approval: bool | Guard
-    authorize: Guard | None
+    needs_approval: bool | CallGuard
+    authorize: CallGuard | None
     output: Literal["strict", "warn"]
     output_schema: Any
     errors: ErrorSet | None
@@ -52,10 +68,11 @@ class ActionOptions(TypedDict, total=False):
     idempotent: bool
 
 
-class Action:
+class Action(Generic[P, R_co]):
     """One operation: description, input schema, handler, flags. Every site calls this same object.
 
-    Calling it runs it directly: validation, authorize, run, output validation, audit (spec/actions.md, 2.2).
+    To a type checker it has the signature of its function. Calling it runs it directly: validation, authorize, run,
+    output validation, audit (spec/actions.md, 2.2).
 
     Attributes:
         function: The handler.
@@ -69,7 +86,7 @@ class Action:
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable[P, R_co],
         *,
         name: str | None = None,
         description: str | None = None,
@@ -80,7 +97,7 @@ class Action:
         _check_function(self.name, function)
         unknown = set(options) - set(ActionOptions.__annotations__)
         if unknown:
-            raise ActionDefinitionError(f"action {self.name!r}: unknown option {sorted(unknown)[0]!r}")
+            raise ActionDefinitionError(f"action {self.name!r}: {_say_unknown(sorted(unknown)[0])}")
         if "agent_tool" in options and type(options["agent_tool"]) is not bool:
             raise ActionDefinitionError(f"action {self.name!r}, option 'agent_tool': True or False")
         self.options = Options(name=self.name, **options)
@@ -257,7 +274,7 @@ class Action:
         """
         return prepare(self, input)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Run it directly. A sync action returns its value, an async one an awaitable.
 
         Raises:
@@ -267,14 +284,15 @@ class Action:
         """
         from .direct import call_directly
 
-        return call_directly(self, args, kwargs)
+        made: R_co = call_directly(self, args, kwargs)
+        return made
 
-    def __get__(self, instance: object, owner: type | None = None) -> Action:
+    def __get__(self, instance: object, owner: type | None = None) -> Self:
         """An action in a class body stays an action; it is no method."""
         return self
 
     def __repr__(self) -> str:
-        return f"<Action {self.name}>"
+        return f"<Action {self.name}{self.shown_signature}>"
 
     def _check_output(self) -> None:
         if self.options.mcp_output_schema:
@@ -287,16 +305,23 @@ class Action:
             check_advertisable(self.name, self.output)
 
 
-@overload
-def action(function: Callable[..., Any], /) -> Action: ...
-@overload
-def action(function: None = None, /, **options: Unpack[ActionOptions]) -> Callable[[Callable[..., Any]], Action]: ...
+class ActionDecorator(Protocol):
+    """What `@action(...)` gives: it makes an action of the function that it decorates."""
+
+    def __call__(self, function: Callable[Q, S], /) -> Action[Q, S]:
+        """Make the action."""
 
 
-def action(
-    function: Callable[..., Any] | None = None, /, **options: Unpack[ActionOptions]
-) -> Action | Callable[[Callable[..., Any]], Action]:
+@overload
+def action(function: Callable[Q, S], /) -> Action[Q, S]: ...
+@overload
+def action(function: None = None, /, **options: Unpack[ActionOptions]) -> ActionDecorator: ...
+
+
+def action(function: Callable[..., Any] | None = None, /, **options: Unpack[ActionOptions]) -> Action | ActionDecorator:
     """Make a function an action: `@action`, or `@action(read_only=True, ...)`.
+
+    A type checker sees the function's own signature: `sales("EU")` is checked, and gives what `sales` returns.
 
     Raises:
         ActionDefinitionError: The function or an option can't be so.
@@ -305,7 +330,11 @@ def action(
         if not callable(function):
             raise ActionDefinitionError("action: options are given by name: @action(read_only=True)")
         return Action(function, **options)
-    return lambda decorated: Action(decorated, **options)
+
+    def decorate(decorated: Callable[Q, S], /) -> Action[Q, S]:
+        return Action(decorated, **options)
+
+    return decorate
 
 
 def schema_bytes(made: Action) -> bytes:
@@ -324,13 +353,24 @@ def _name_of(function: Callable[..., Any], given: str | None) -> str:
     return name
 
 
+def _say_unknown(option: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(option, ActionOptions.__annotations__, 1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(ActionOptions.__annotations__)}"
+    return f"unknown option {option!r}; {hint}"
+
+
 def _check_function(name: Any, function: Any) -> None:
     if isinstance(function, Action):
         raise ActionDefinitionError(f"action {name!r}: it is an action already")
     if not callable(function) or inspect.isclass(function):
         raise ActionDefinitionError(f"action {name!r}: an action is made of a function")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise ActionDefinitionError(f"action {name!r}: a generator function can't be an action; return a value")
+        raise ActionDefinitionError(
+            f"action {name!r}: a generator function can't be an action; return a value, and show how far "
+            "it is with ctx.progress(done, total), where ctx is a parameter annotated ActionContext"
+        )
 
 
 def _describe(name: str, given: str | None, documented: Documented) -> str:

@@ -155,7 +155,7 @@ class _DirectCall:
         """
         names = [parameter.name for parameter in self._action.signature.parameters if parameter.is_positional]
         if len(self._args) > len(names):
-            issue = ("(root)", f"at most {len(names)} positional arguments")
+            issue = ("(root)", f"at most {len(names)} positional argument{'' if len(names) == 1 else 's'}")
             raise invalid_arguments(self._action.name, [], [issue], self._action.shown_signature)
         raw = dict(zip(names, self._args, strict=False))
         for name, value in self._kwargs.items():

@@ -79,6 +79,21 @@ def entry_of(item: JsonValue) -> JsonValue:
     return {**where, "media_type": item["mediaType"]}
 
 
+def draw_image(value: object) -> bytes | None:
+    """Return a matplotlib figure or axes, or a PIL image, as PNG (longest side 1,568 px); None for all else.
+
+    Raises:
+        ValueError: It can't be drawn.
+    """
+    if not _is_drawn(value):
+        return None
+    try:
+        figure = _figure_of(value)
+        return _draw_figure(figure) if figure is not None else _draw_picture(value)
+    except Exception as error:  # noqa: BLE001 - drawing is a library's and the user's code
+        raise ValueError(f"it can't be drawn ({type(error).__name__})") from None
+
+
 def replace_drawn(value: object) -> object:
     """Return a result for the model's text, with each figure or picture replaced by a note."""
     if _is_drawn(value):
@@ -198,11 +213,10 @@ def _is_picture(value: object) -> bool:
 
 def _read_drawn(value: Any) -> tuple[str, JsonValue]:
     try:
-        figure = _figure_of(value)
-        data = _draw_figure(figure) if figure is not None else _draw_picture(value)
-    except Exception as error:  # noqa: BLE001 - drawing is a library's and the user's code
-        raise _BadImageError(f"it can't be drawn ({type(error).__name__})") from None
-    return _make(data, "image/png", None)
+        data = draw_image(value)
+    except ValueError as error:
+        raise _BadImageError(str(error)) from None
+    return _make(data or b"", "image/png", None)
 
 
 def _draw_figure(figure: Any) -> bytes:

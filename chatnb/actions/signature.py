@@ -190,13 +190,14 @@ def _hints(action: str, function: Callable[..., Any], namespace: Mapping[str, An
 
 def _check_kind(action: str, parameter: inspect.Parameter) -> None:
     names = {
-        inspect.Parameter.POSITIONAL_ONLY: "positional-only",
-        inspect.Parameter.VAR_POSITIONAL: "*args",
-        inspect.Parameter.VAR_KEYWORD: "**kwargs",
+        inspect.Parameter.POSITIONAL_ONLY: ("positional-only", "leave the '/' out"),
+        inspect.Parameter.VAR_POSITIONAL: ("*args", "take one list, as in `items: list[str]`"),
+        inspect.Parameter.VAR_KEYWORD: ("**kwargs", "name each argument, or take one dict"),
     }
     if parameter.kind in names:
+        kind, instead = names[parameter.kind]
         raise ActionDefinitionError(
-            f"action {action!r}, parameter {parameter.name!r}: {names[parameter.kind]} parameters have no schema"
+            f"action {action!r}, parameter {parameter.name!r}: {kind} parameters have no schema; {instead}"
         )
 
 

@@ -45,7 +45,30 @@ def _by_name(name: str) -> Model:
         from chatnb.models.anthropic_model import AnthropicModel
 
         return AnthropicModel(name)
-    raise ConfigError(
-        f"Unknown model {name!r}. Known names: {KNOWN_NAMES}. For other providers pass a model object, "
-        "for example chatnb.models.PydanticAIModel(...)."
+    raise ConfigError(f"Unknown model {name!r}. Known names: {KNOWN_NAMES}. {_hint(name)}")
+
+
+def _hint(name: str) -> str:
+    """What to write instead, in one sentence."""
+    vendor, _, model = name.partition(":" if ":" in name else "/")
+    if model.startswith("claude"):
+        return f"Leave the vendor out: {model!r}."
+    if vendor and model:
+        return f"For other providers pass a model object: chatnb.models.PydanticAIModel({f'{vendor}:{model}'!r})."
+    import difflib
+
+    start = name.lower().partition("-")[0]
+    near = difflib.get_close_matches(start, ("claude", "offline"), 1, 0.8)
+    if near:
+        right = near[0] + name[len(start) :]
+        return f"Did you mean {right!r}?"
+    if start in ("sonnet", "opus", "haiku"):
+        return f"Did you mean {'claude-' + name.lower()!r}?"
+    return (
+        "For other providers pass a model object that names its vendor: "
+        f"chatnb.models.PydanticAIModel({f'{_vendor_of(start)}:{name}'!r})."
     )
+
+
+def _vendor_of(start: str) -> str:
+    return {"gemini": "google", "mistral": "mistral", "grok": "xai", "deepseek": "deepseek"}.get(start, "openai")

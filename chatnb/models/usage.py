@@ -31,6 +31,13 @@ class Usage:
     cost: float | None = None
     complete: bool = True
 
+    def __repr__(self) -> str:
+        """Show the numbers that are known."""
+        known = [f"{name}={value!r}" for name in _COUNTS if (value := getattr(self, name)) is not None]
+        if self.cost is not None:
+            known.append(f"cost={round(self.cost, 6)!r}")
+        return f"Usage({', '.join(known if self.complete else [*known, 'complete=False'])})"
+
     @property
     def is_known(self) -> bool:
         """Whether at least one number is there."""

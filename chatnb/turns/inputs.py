@@ -11,10 +11,12 @@ from datetime import datetime
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from .. import _json
 from .._ids import NewId
 from .._json import JsonValue
+from ..actions.images import draw_image
 from ..errors import InputError, MessageTooLargeError
 from ..messages import TextPart, UIMessage
 from ..store.records import InputRow
@@ -172,7 +174,7 @@ def user_message(
 
     Args:
         value: Text, a message, its wire dict (the id may be left out), or a list of parts.
-        files: Paths, `(name, bytes)` pairs, or file parts.
+        files: What `file_part` takes.
         metadata: The message's metadata; replaces that of a given message.
         new_id: Makes the id where none is given.
 
@@ -235,17 +237,26 @@ def _as_wire(part: Any) -> dict[str, Any]:
     if hasattr(part, "to_wire"):
         wire: dict[str, Any] = part.to_wire()
         return wire
-    raise InputError(f"a part is a wire dict or a part object, not {type(part).__name__}")
+    raise InputError(
+        f"a part is a wire dict or a part object, not {type(part).__name__}; text goes into send(text), and files and "
+        "pictures into files=[...]"
+    )
 
 
 def file_part(file: Any) -> dict[str, Any]:
-    """Return the file part of a path, a `(name, bytes)` pair or a file part.
+    """Return the file part of a file to send.
+
+    Args:
+        file: A path; an http(s) link, which is sent as a link; a `(name, bytes)` pair; a matplotlib figure or PIL
+            image, which is sent as PNG; or a file part.
 
     Raises:
         InputError: It can't be read, or is none of these.
     """
     if isinstance(file, Mapping) or hasattr(file, "to_wire"):
         return _as_wire(file)
+    if isinstance(file, str) and file.startswith(("https://", "http://")):
+        return _linked(file)
     if isinstance(file, tuple) and len(file) == 2 and isinstance(file[1], bytes):
         name, data = str(file[0]), file[1]
     elif isinstance(file, str | Path):
@@ -255,7 +266,31 @@ def file_part(file: Any) -> dict[str, Any]:
         except OSError as error:
             raise InputError(f"the file {name!r} can't be read: {error.strerror or type(error).__name__}") from error
     else:
-        raise InputError(f"a file is a path, a (name, bytes) pair or a file part, not {type(file).__name__}")
+        name, data = "image.png", _drawn(file)
     media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
     url = f"data:{media_type};base64,{base64.b64encode(data).decode('ascii')}"
+    return {"type": "file", "mediaType": media_type, "filename": name, "url": url}
+
+
+def _drawn(file: Any) -> bytes:
+    try:
+        data = draw_image(file)
+    except ValueError as error:
+        raise InputError(f"the {type(file).__name__} can't be sent: {error}") from error
+    if data is None:
+        raise InputError(
+            "a file is a path, a link, a (name, bytes) pair, a figure, an image or a file part, "
+            f"not {type(file).__name__}"
+        )
+    return data
+
+
+def _linked(url: str) -> dict[str, Any]:
+    name = Path(urlsplit(url).path).name
+    media_type = mimetypes.guess_type(name)[0]
+    if media_type is None:
+        raise InputError(
+            "a link in files ends in a file's name, such as .png or .pdf; else give a part: "
+            '{"type": "file", "mediaType": "image/png", "url": ...}'
+        )
     return {"type": "file", "mediaType": media_type, "filename": name, "url": url}

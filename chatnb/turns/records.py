@@ -21,6 +21,7 @@ OutcomeStatus = Literal["completed", "applied", "awaiting", "stopped", "skipped"
 CallPhase = Literal["waiting", "busy", "running", "done"]
 ChatStatus = Literal["ready", "submitted", "streaming", "error"]
 
+MAX_REPR_TEXT = 300
 _TOOL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
@@ -113,6 +114,20 @@ class Outcome:
     def text(self) -> str:
         """The answer's text; empty when there is none."""
         return self.message.text if self.message is not None else ""
+
+    def __repr__(self) -> str:
+        """Show what is there in one line; the whole message is in `message`."""
+        text = self.text if len(self.text) <= MAX_REPR_TEXT else self.text[: MAX_REPR_TEXT - 1] + "…"
+        shown = [repr(self.status), *([f"text={text!r}"] if text else [])]
+        if self.pending:
+            shown.append(f"pending=[{', '.join(call.action for call in self.pending)}]")
+        if self.error is not None:
+            shown.append(f"error={self.error!r}")
+        if self.turn is not None:
+            shown.append(f"turn={self.turn}, steps={self.steps}, finish_reason={self.finish_reason!r}")
+        if self.usage is not None and self.usage.is_known:
+            shown.append(f"usage={self.usage!r}")
+        return f"Outcome({', '.join(shown)})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,6 +117,9 @@ class Waiter(Protocol):
         """Mark a block as awaiting a chat, so that its calls may run meanwhile."""
 
 
+OUTCOME_FIELDS = frozenset({*Outcome.__dataclass_fields__, "text"})
+
+
 class Submission:
     """One input of a chat.
 
@@ -132,6 +135,16 @@ class Submission:
         self._log = ChunkLog()
         self._admitted = False
         self._input: Input | None = None
+
+    if not TYPE_CHECKING:  # a checker knows what is there
+
+        def __getattr__(self, name: str) -> object:
+            """Say how to get to the outcome when one of its fields is read here."""
+            if name in OUTCOME_FIELDS:
+                raise AttributeError(
+                    f"a Submission has no {name!r}; the outcome has it: await the submission, or call .result()"
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
     def done(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .._json import JsonValue
 from ..messages import UIMessage
@@ -11,6 +11,7 @@ from ..models import Usage
 from .wire import WireChunk
 
 if TYPE_CHECKING:
+    from ..chat import Chat
     from .turn_run import TurnRun
 
 
@@ -30,6 +31,13 @@ class TextStream:
     def __aiter__(self) -> AsyncIterator[WireChunk]:
         return self._chunks()
 
+    if not TYPE_CHECKING:  # a checker says so before it runs
+
+        def __await__(self) -> NoReturn:
+            raise TypeError(
+                "a TextStream is not awaited: return turn.stream_text() from `run`, or go through it with `async for`"
+            )
+
 
 class Turn:
     """One turn, as `run`, instructions and `prepare` callbacks see it."""
@@ -48,9 +56,10 @@ class Turn:
         return self._run.trigger
 
     @property
-    def chat(self) -> Any:
+    def chat(self) -> Chat:
         """The chat."""
-        return self._run.engine.chat
+        chat: Chat = self._run.engine.chat
+        return chat
 
     @property
     def chat_id(self) -> str:
