@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +19,7 @@ logger = logging.getLogger("chatnb.widget")
 
 ANSWER_WITHIN = 5.0
 """Seconds in which a view says that it has begun; then the next one is asked."""
+STOPPED = "Stopped while running; it may have had effects."
 LARGEST_OUTPUT = 1024 * 1024
 
 # Each call is given to a Python function once per kernel, however many widgets and views show it: by store, then by
@@ -45,6 +46,14 @@ class _Run:
     timer: Handle | None = None
 
 
+@dataclass(slots=True)
+class _Work:
+    """One call that the Python function works on."""
+
+    item: Pending
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+
+
 class ClientTools:
     """The client-side calls of one widget.
 
@@ -53,7 +62,7 @@ class ClientTools:
         channel: The views.
         tools: The widget's client tools.
         on_tool_call: Asked first; None leaves the call pending.
-        settle: Gives an output or, as a text, an error to the chat: `(tool_call_id, output, error)`.
+        settle: Gives an output or, as a text, an error to the chat: `(tool_call_id, output, error, goes_on)`.
     """
 
     def __init__(
@@ -62,7 +71,7 @@ class ClientTools:
         channel: Channel,
         tools: Sequence[ClientTool],
         on_tool_call: Callable[[ToolCall], Any] | None,
-        settle: Callable[[str, JsonValue, str | None], None],
+        settle: Callable[[str, JsonValue, str | None, bool], None],
     ) -> None:
         self._seam = seam
         self._channel = channel
@@ -70,6 +79,7 @@ class ClientTools:
         self._on_tool_call = on_tool_call
         self._settle = settle
         self._runs: dict[str, _Run] = {}
+        self._work: dict[str, _Work] = {}
         self._declined: set[str] = set()
 
     def look(self, state: ChatState) -> None:
@@ -82,9 +92,13 @@ class ClientTools:
         }
         for id in [id for id in self._runs if id not in waiting]:
             self.settled(id)
+        for work in [work for id, work in self._work.items() if not _is_same(work.item, waiting.get(id))]:
+            self._leave(work)
         for id, item in waiting.items():
             if self._on_tool_call is not None and self._take(item):
-                self._seam.spawn(self._ask_function(item), f"client tool {item.action}")
+                self._work[id] = work = _Work(item)
+                self._seam.set_tool_phase(id, True)
+                self._seam.spawn(self._ask_function(work), f"client tool {item.action}")
             elif id not in self._runs and self._is_for_pages(item):
                 self._runs[id] = _Run(item)
                 self._ask_page(id)
@@ -144,6 +158,11 @@ class ClientTools:
             if run.started_by is None and not run.asked:
                 self._ask_page(id)
 
+    def stop(self) -> None:
+        """A person has stopped what runs: the calls that are worked on fail, and nothing goes on by itself."""
+        for id in [*self._work, *(id for id, run in self._runs.items() if run.started_by is not None)]:
+            self._settle(id, None, STOPPED, False)
+
     def close(self) -> None:
         """Ask nobody any more."""
         for id in list(self._runs):
@@ -176,30 +195,38 @@ class ClientTools:
             run.timer.cancel()
             run.timer = None
 
-    async def _ask_function(self, item: Pending) -> None:
+    def _leave(self, work: _Work) -> None:
+        """A call is over, or off the conversation, while the function works on it: nobody waits for what it gives."""
+        if self._work.get(work.item.tool_call_id) is work:
+            del self._work[work.item.tool_call_id]
+            work.stop.set()
+            self._seam.set_tool_phase(work.item.tool_call_id, False)
+
+    async def _ask_function(self, work: _Work) -> None:
+        item = work.item
+        assert self._on_tool_call is not None
         call = ToolCall(tool_call_id=item.tool_call_id, tool_name=item.action, input=item.args)
-        self._seam.set_tool_phase(item.tool_call_id, True)
         output: JsonValue = None
         error: str | None = None
         try:
-            output = await self._seam.run_in_kernel(_answer, function=self._on_tool_call, call=call)
-            problem = output_problem(output)
-            if problem is not None:
-                error = problem
+            output = await self._seam.ask(self._on_tool_call, call, stop=work.stop)
+            error = output_problem(output)
         except (Exception, KeyboardInterrupt, SystemExit) as failure:  # noqa: BLE001 - a person's function
             error = f"{type(failure).__name__}: {failure}"[:2000]
         finally:
-            self._seam.set_tool_phase(item.tool_call_id, False)
+            is_wanted = self._work.get(item.tool_call_id) is work
+            self._leave(work)
+        if not is_wanted:
+            return
         if error is None and output is None:
             self._declined.add(item.tool_call_id)
             self.look(self._seam.state())
             return
-        self._settle(item.tool_call_id, output, error)
+        self._settle(item.tool_call_id, output, error, True)
 
 
-async def _answer(function: Callable[[ToolCall], Any], call: ToolCall) -> Any:
-    result = function(call)
-    return await result if inspect.isawaitable(result) else result
+def _is_same(item: Pending, waiting: Pending | None) -> bool:
+    return waiting is not None and waiting.message_id == item.message_id
 
 
 def output_problem(output: JsonValue) -> str | None:

@@ -61,6 +61,7 @@ class CommandDesk:
         self._deeds = deeds
         self._answers: OrderedDict[str, Fields | None] = OrderedDict()
         self._logged: set[str] = set()
+        self._left: OrderedDict[str, None] = OrderedDict()
 
     def receive(self, content: object, buffers: Sequence[Any] = ()) -> None:
         """Take a message as it came from the page. Never raises, never waits, from any thread."""
@@ -88,7 +89,7 @@ class CommandDesk:
 
     def _refuse(self, view: str, id: str, fields: Fields) -> None:
         self._log(id, f"refused a command: {fields['error']['code']}")
-        self._deeds.post(self._deeds.send_ack, view, id, fields)
+        self._deeds.post(self._take_refused, view, id, fields)
 
     def _log(self, id: str, text: str) -> None:
         if id not in self._logged:
@@ -99,6 +100,19 @@ class CommandDesk:
 
     # --- on the runtime -----------------------------------------------------------------------------------------
 
+    def _take_refused(self, view: str, id: str, fields: Fields) -> None:
+        """Answer what is no valid command; one that has the id of another gets that one's answer."""
+        if id not in self._answers:
+            self._keep(id, fields)
+        former = self._answers[id]
+        if former is not None:
+            self._deeds.send_ack(view, id, former)
+
+    def _keep(self, id: str, fields: Fields | None) -> None:
+        self._answers[id] = fields
+        while len(self._answers) > IDS_KEPT:
+            self._answers.popitem(last=False)
+
     def _take(self, command: Command, buffers: Sequence[bytes]) -> None:
         id, kind = command.id, command.type
         if kind != "hello" and command.epoch != self._deeds.epoch:
@@ -107,16 +121,21 @@ class CommandDesk:
             return
         if id in self._answers:
             former = self._answers[id]
-            if kind not in READS or former is None:
+            is_over = kind == "bye" or command.view in self._left  # what comes doubled neither ends nor revives a view
+            if kind not in READS or is_over or former is None:
                 if former is not None:
                     self._deeds.send_ack(command.view, id, former)
                 return
         if self._deeds.is_closed() and kind not in WHEN_CLOSED:
             self._answer(command, error_ack("closed", "This chat takes no more input here."))
             return
-        self._answers[id] = None
-        while len(self._answers) > IDS_KEPT:
-            self._answers.popitem(last=False)
+        self._keep(id, None)
+        if kind == "hello":
+            self._left.pop(command.view, None)
+        elif kind == "bye":
+            self._left[command.view] = None
+            while len(self._left) > IDS_KEPT:
+                self._left.popitem(last=False)
         try:
             self._deeds.do(command, buffers, lambda fields: self._answer(command, fields))
         except Exception as error:  # noqa: BLE001 - whatever a command meets is the answer to it, never the kernel's

@@ -22,7 +22,7 @@ from .picture import REFUSED_STAGES
 from .reads import Reads
 from .seam import ChatSeam
 from .settings import Settings
-from .site import WidgetSite
+from .site import DECIDED, WidgetSite
 from .view_form import ViewForm
 
 logger = logging.getLogger("chatnb.widget")
@@ -230,8 +230,13 @@ class WidgetDeeds(Reads):
                 self._seam.do("undo")
         answer({"ok": True, "result": {"text": text}})
 
-    def _stop(self, command: Any, answer: Answer) -> None:
+    def stop(self) -> None:
+        """Stop the running turn, and what works on client-side calls."""
         self._seam.chat.stop()
+        self.tools.stop()
+
+    def _stop(self, command: Any, answer: Answer) -> None:
+        self.stop()
         answer({"ok": True})
 
     def _act(self, command: Any, answer: Answer) -> None:
@@ -319,7 +324,8 @@ class WidgetDeeds(Reads):
             return
         self.tools.answered(command.tool_call_id)
         auto = self._settings.auto_continue
-        self.finish(self._seam.do("add_tool_output", command.tool_call_id, command.output, continue_=auto), answer)
+        settled = self._seam.do("add_tool_output", command.tool_call_id, command.output, continue_=auto)
+        self.finish(settled, answer, None, DECIDED)
 
     def _form_of(self, tool_call_id: str) -> Mapping[str, JsonValue] | None:
         """Return the schema of the form that answers a pending call; None where no form does."""
@@ -333,12 +339,13 @@ class WidgetDeeds(Reads):
         self.tools.answered(command.tool_call_id)
         auto = self._settings.auto_continue
         text = command.text[:2000]
-        self.finish(self._seam.do("add_tool_error", command.tool_call_id, text, continue_=auto), answer)
+        settled = self._seam.do("add_tool_error", command.tool_call_id, text, continue_=auto)
+        self.finish(settled, answer, None, DECIDED)
 
-    def _settle_tool(self, tool_call_id: str, output: JsonValue, error: str | None) -> None:
+    def _settle_tool(self, tool_call_id: str, output: JsonValue, error: str | None, goes_on: bool) -> None:
         method, value = ("add_tool_output", output) if error is None else ("add_tool_error", error)
         try:
-            self._seam.do(method, tool_call_id, value, continue_=self._settings.auto_continue)
+            self._seam.do(method, tool_call_id, value, continue_=goes_on and self._settings.auto_continue)
         except Exception:
             logger.info("a client tool answered too late", exc_info=True)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ from ..messages import UIMessage
 
 Body = Mapping[str, JsonValue]
 BodyOption = Body | Callable[[], Any] | None
-RunInKernel = Callable[..., Awaitable[Any]]
+Ask = Callable[..., Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +38,7 @@ class BodyMaker:
     Args:
         body: A dict, or a sync or async function that returns one.
         prepare: Gets a `SendRequest`, returns None or `{"body": {...}}`.
-        run_in_kernel: Runs a person's function where their functions run.
+        ask: Calls a person's function, sync or async, where their functions run.
         messages: Returns the history as shown.
     """
 
@@ -47,12 +46,12 @@ class BodyMaker:
         self,
         body: BodyOption,
         prepare: Callable[[SendRequest], Any] | None,
-        run_in_kernel: RunInKernel,
+        ask: Ask,
         messages: Callable[[], tuple[UIMessage, ...]],
     ) -> None:
         self._body = body
         self._prepare = prepare
-        self._run = run_in_kernel
+        self._ask = ask
         self._messages = messages
 
     def options(self, trigger: str, message_id: str | None, own: Body | None) -> dict[str, Any]:
@@ -78,20 +77,15 @@ class BodyMaker:
     async def _make(self, trigger: str, message_id: str | None, own: Body | None) -> dict[str, JsonValue] | None:
         merged: dict[str, JsonValue] | None = None
         if self._body is not None:
-            given = await self._run(_resolve, function=self._body) if callable(self._body) else self._body
+            given = await self._ask(self._body) if callable(self._body) else self._body
             if not isinstance(given, Mapping):
                 raise ConfigError("body must be a dict, or a function that returns one")
             merged = dict(given)
         if self._prepare is not None:
             request = SendRequest(trigger=trigger, message_id=message_id, messages=self._messages(), body=merged)
-            answer = await self._run(_resolve, function=self._prepare, argument=request)
+            answer = await self._ask(self._prepare, request)
             merged = _laid_over(merged, answer)
         return merged if own is None else {**(merged or {}), **own}
-
-
-async def _resolve(function: Callable[..., Any], **arguments: object) -> Any:
-    result = function(*arguments.values())
-    return await result if inspect.isawaitable(result) else result
 
 
 def _laid_over(body: dict[str, JsonValue] | None, answer: object) -> dict[str, JsonValue] | None:

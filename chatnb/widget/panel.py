@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
-import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
+from .._json import JsonValue
+from .._pending import PendingCalls
 from ..errors import InputError
 from ..export.redaction import credentials_of, make_redact
 from ..messages import (
@@ -27,7 +30,7 @@ from .delivery import Place
 from .inputs import BodyMaker
 from .options import OptionsForm
 from .pacer import Handle
-from .picture import Delivery, WidgetFacts, is_server_streaming, is_streaming, shown_messages
+from .picture import Delivery, WidgetFacts, is_server_streaming, is_streaming, shown_messages, usage_of
 from .protocol import HelloCommand
 from .redaction import describe
 from .seam import ChatSeam
@@ -40,6 +43,9 @@ logger = logging.getLogger("chatnb.widget")
 
 RETURN_WITHIN = 10.0
 """Seconds after the last view's end in which another may come, before its turn is stopped."""
+
+# First messages are made for a chat once, however many widgets would: by engine.
+_filling: WeakKeyDictionary[Any, asyncio.Lock] = WeakKeyDictionary()
 
 
 class Panel:
@@ -78,11 +84,12 @@ class Panel:
         self._origin = origin
         self._held = False
         self._local: tuple[UIMessage, ...] | None = None
+        self._local_over: Sequence[UIMessage] = ()
         self._place = place
         self._delivery: Delivery = place.delivery
         self._is_open = False
         self._abort: Handle | None = None
-        self._saved: tuple[Sequence[UIMessage], Form] | None = None
+        self._saved: tuple[Sequence[UIMessage], JsonValue, Form] | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
         self.seam = ChatSeam(chat, origin)
         self.seam.call(self._attach)
@@ -106,7 +113,7 @@ class Panel:
             shelf=shelf,
             package=_package_version(),
         )
-        self.body = BodyMaker(self._settings.body, self._settings.prepare, seam.run_in_kernel, self.messages)
+        self.body = BodyMaker(self._settings.body, self._settings.prepare, seam.ask, self.messages)
         self.deeds = WidgetDeeds(
             seam,
             self.channel,
@@ -168,9 +175,9 @@ class Panel:
     def _on_update(self, update: Update) -> None:
         if update.kind != "chunk":
             self._latest = self.seam.state()
-            if update.kind in ("history", "settled"):
+            if self._local is not None and not _same(self._local_over, self.seam.settled_messages()):
                 self._local = None
-            if self._held and (update.kind == "settled" or self._latest.streaming_id is None):
+            if self._held and (update.kind == "settled" or self.is_settled):
                 self._held = False
         self.channel.on_update(update)
         self.deeds.on_update(update, self._latest)
@@ -200,7 +207,7 @@ class Panel:
         self.seam.call(self._show, found)
 
     def _show(self, messages: tuple[UIMessage, ...]) -> None:
-        self._local = messages
+        self._local, self._local_over = messages, self.seam.settled_messages()
         self.channel.refresh()
         self.notifier.changed()
 
@@ -224,7 +231,7 @@ class Panel:
         state = self.seam.state()
         if command.resume or self._settings.resume:
             self.resume()
-        elif command.view not in self.channel.views and not self.channel.views and state.streaming_id is not None:
+        elif not self.channel.views and state.status in ("submitted", "streaming"):
             self._held = True
             self.channel.refresh()
 
@@ -245,10 +252,13 @@ class Panel:
 
     async def _fill(self, make: Callable[[], Any]) -> None:
         try:
-            messages = await self.seam.run_in_kernel(_resolve, function=make)
-            found = validate_messages([_wire(message) for message in messages]) if messages else []
-            if found and self.seam.is_untouched():
-                self.seam.chat.set_messages(found)
+            async with _filling.setdefault(self.seam.engine, asyncio.Lock()):
+                if not self.seam.is_untouched():
+                    return
+                messages = await self.seam.ask(make)
+                found = validate_messages([_wire(message) for message in messages]) if messages else []
+                if found and self.seam.is_untouched():
+                    self.seam.chat.set_messages(found)
         except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - a person's function
             logger.warning("get_initial_messages failed: %s", describe(error, self.redact))
             text = f"The first messages could not be made: {type(error).__name__}: {error}"
@@ -274,6 +284,8 @@ class Panel:
 
     def traits(self) -> dict[str, Any]:
         """Return all state traits as of one moment."""
+        if not self._is_open:  # closed: the chat goes on, and nothing tells of it
+            self._latest = self.seam.call(self.seam.state)
         state, own = self._latest, self._origin
         return {
             "messages": Messages(self.messages()),
@@ -283,17 +295,21 @@ class Panel:
             "is_tool_continuation": state.is_tool_continuation,
             "is_recovering": state.is_recovering,
             "error": state.error,
-            "pending": state.pending,
+            "pending": PendingCalls(state.pending),
             "usage": self.seam.chat.usage,
             "queue": state.queue,
         }
 
     def snapshot(self) -> Form:
-        """Return what a saved notebook keeps; made when asked, once per history."""
-        messages = self.seam.settled_messages()
-        if self._saved is None or not _same(self._saved[0], messages):
-            self._saved = (messages, saved_snapshot(messages, self.channel.picture, self._saved_form))
-        return self._saved[1]
+        """Return what a saved notebook keeps; made when asked, once per history. From any thread."""
+        return self.seam.call(self._snapshot)
+
+    def _snapshot(self) -> Form:
+        messages, state = self.seam.settled_messages(), self.seam.state()
+        around: JsonValue = {"options": self._options(), "total": usage_of(state)[0], "branches": state.branches}
+        if self._saved is None or not _same(self._saved[0], messages) or self._saved[1] != around:
+            self._saved = (messages, around, saved_snapshot(messages, around, self._saved_form))
+        return self._saved[2]
 
     # --- what the channel asks for, on the runtime ----------------------------------------------------------------
 
@@ -330,11 +346,6 @@ def _same(before: Sequence[UIMessage], after: Sequence[UIMessage]) -> bool:
 
 def _wire(message: Any) -> Any:
     return message.to_wire() if isinstance(message, UIMessage) else message
-
-
-async def _resolve(function: Callable[[], Any]) -> Any:
-    result = function()
-    return await result if inspect.isawaitable(result) else result
 
 
 def _package_version() -> str:

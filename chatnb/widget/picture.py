@@ -92,7 +92,7 @@ def shown_messages(state: ChatState, facts: WidgetFacts) -> tuple[UIMessage, ...
 def make_picture(state: ChatState, facts: WidgetFacts, form: ViewForm) -> Picture:
     """Return what the widget shows of a chat's state."""
     streaming_id = None if facts.held else state.streaming_id
-    total, by_message = _usage(state.usage)
+    total, by_message = usage_of(state)
     described: Form = {
         "status": state.status,
         "isStreaming": is_streaming(state, facts.own),
@@ -203,7 +203,9 @@ def _call(call: CallView, form: ViewForm, room: int) -> Form:
     return described
 
 
-def _usage(usage: Mapping[str, JsonValue] | None) -> tuple[JsonValue, Mapping[str, JsonValue]]:
+def usage_of(state: ChatState) -> tuple[JsonValue, Mapping[str, JsonValue]]:
+    """Return what a chat has used: in all, and by message."""
+    usage = state.usage
     if not usage:
         return None, {}
     if "total" not in usage:

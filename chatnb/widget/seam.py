@@ -7,6 +7,7 @@ change of the engine is a change of this file.
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -78,6 +79,28 @@ class ChatSeam:
             BaseException: What the function raised.
         """
         result = await self._runtime.calls.run(FunctionCall(function=work, kwargs=kwargs, chat_id=self.chat.id))
+        if result.error is not None:
+            raise result.error
+        return result.value
+
+    async def ask(self, function: Callable[..., Any], /, *args: object, stop: asyncio.Event | None = None) -> Any:
+        """Call a person's function, sync or async, where their functions run, and return what it gives.
+
+        A sync one is called as such: it never runs on the chat's own loop.
+
+        Args:
+            function: The function.
+            *args: Its arguments.
+            stop: When set, the function is stopped.
+
+        Raises:
+            BaseException: What the function raised.
+        """
+        call = FunctionCall(function=partial(function, *args), chat_id=self.chat.id, stop=stop)
+        result = await self._runtime.calls.run(call)
+        if result.error is None and inspect.isawaitable(result.value):
+            rest = FunctionCall(function=_finish, kwargs={"work": result.value}, chat_id=self.chat.id, stop=stop)
+            result = await self._runtime.calls.run(rest)
         if result.error is not None:
             raise result.error
         return result.value
@@ -173,6 +196,11 @@ class ChatSeam:
         self._engine.cell_inserters = [known for known in self._engine.cell_inserters if known != insert]
 
     @property
+    def engine(self) -> Any:
+        """What stands for the open chat: another one once it is opened again."""
+        return self._engine
+
+    @property
     def store(self) -> Any:
         """The chat's store, or what stands for it."""
         return getattr(self._engine, "store", self._engine)
@@ -245,3 +273,7 @@ class ChatSeam:
             self.chat._notebook.mentions.preview, name=name
         )
         return found
+
+
+async def _finish(work: Awaitable[Any]) -> Any:
+    return await work

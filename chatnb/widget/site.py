@@ -32,6 +32,8 @@ INLINE = 2048
 SOON = 0.25
 """Seconds in which arguments that do not fit are found out; then the command is answered."""
 
+DECIDED = error_ack("already_decided", "This was decided already.")
+
 Settle = Callable[[Any, Answer, Fields | None, Fields | None], None]
 
 
@@ -74,8 +76,7 @@ class WidgetSite:
             if view is not None:
                 self._channel.reset(view, "approval_mismatch")
             return
-        decided = error_ack("already_decided", "This was decided already.")
-        self._finish(self._send_decision(command, item), answer, None, decided)
+        self._finish(self._send_decision(command, item), answer, None, DECIDED)
 
     def _send_decision(self, command: DecisionCommand, item: Pending) -> Any:
         options: dict[str, Any] = {"continue_": self._auto_continue, "reason": command.reason}
@@ -159,5 +160,5 @@ def _not_pending(state: ChatState, approval_id: str) -> dict[str, JsonValue]:
                 continue
             if approval.get("reason") == "expired":
                 return error_ack("expired", "This request has expired.")
-            return error_ack("already_decided", "This was decided already.")
+            return DECIDED
     return error_ack("not_found", "Nothing waits for this decision any more.")

@@ -6,12 +6,12 @@ everything but the messages that do not fit (spec/widget.md, 3.1, 3.3, 3.4).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from ..messages import UIMessage
 from .frames import ROOM, FrameBuilder, branch_of, escaped
 from .operations import JsonObject
-from .picture import Picture
 from .protocol import VERSION
 from .view_form import Form, ViewForm, cut_part
 
@@ -135,23 +135,23 @@ def _batches(entries: Iterable[Form], first_room: int) -> list[list[Form]]:
     return batches
 
 
-def saved_snapshot(messages: tuple[UIMessage, ...], picture: Picture, form: ViewForm) -> Form:
+def saved_snapshot(messages: tuple[UIMessage, ...], around: Mapping[str, Any], form: ViewForm) -> Form:
     """Return what a saved notebook keeps for a page without kernel: messages and looks, nothing that could decide.
 
     Args:
         messages: The settled history.
-        picture: Where options and usage are taken from.
+        around: `options`, the `total` of usage, and `branches` by message.
         form: One without a shelf, since there is no kernel to ask for assets.
     """
-    options = {**(picture.state.get("options") or {}), "actions": [], "clientTools": [], "extras": {}}
+    options = {**(around["options"] or {}), "actions": [], "clientTools": [], "extras": {}}
     entries: list[Form] = []
     room = SAVED_BYTES - escaped(options) - 4096
     for message in reversed(messages[-PAGE:]):
         shown = form.message(message)
         shown["parts"] = [cut_part(part, growing=False) for part in shown["parts"]]
         entry: Form = {"message": shown}
-        if branch := branch_of(picture, message.id):
-            entry["branch"] = branch
+        if branch := around["branches"].get(message.id):
+            entry["branch"] = {"index": branch[0], "count": branch[1]}
         room -= escaped(entry) + 2
         if room < 0:
             break
@@ -160,7 +160,7 @@ def saved_snapshot(messages: tuple[UIMessage, ...], picture: Picture, form: View
     return {
         "v": VERSION,
         "options": options,
-        "state": {"status": "ready", "usage": {"total": (picture.state.get("usage") or {}).get("total")}},
+        "state": {"status": "ready", "usage": {"total": around["total"]}},
         "messages": entries,
         "hasEarlier": len(entries) < len(messages),
     }

@@ -175,8 +175,9 @@ class ChatWidget(anywidget.AnyWidget):
         return panel.seam.do("regenerate", message_id, client_tools=self._settings.client_tools, **options)
 
     def stop(self) -> None:
-        """Stop the running turn."""
-        self._open().seam.chat.stop()
+        """Stop the running turn, and what works on client-side calls."""
+        panel = self._open()
+        panel.seam.call(panel.deeds.stop)
 
     def clear_history(self) -> Submission:
         """Empty the history; every view is empty at once."""
@@ -311,6 +312,10 @@ class ChatWidget(anywidget.AnyWidget):
     def get_state(self, key: Any = None, drop_defaults: bool = False) -> dict[str, Any]:
         """Return the synced state; `_snapshot` is made when it is asked for."""
         state: dict[str, Any] = super().get_state(key, drop_defaults)
+        if drop_defaults and key is None:
+            # No page knows the defaults of what is our own: a page that is made of the state alone needs all of it.
+            own = (*LIVE, "_snapshot", *(name for name in ("_esm", "_css", "_anywidget_id") if name in self.keys))
+            state |= super().get_state(own)
         if "_snapshot" in state and self._panel is not None and not self._is_closed:
             state["_snapshot"] = self._panel.snapshot()
         return state

@@ -1,0 +1,208 @@
+"""What a widget is before, beside and after its views (spec/widget.md, sections 1, 3.3 and 3.4)."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from typing import Any
+
+import pytest
+from ipywidgets.embed import embed_data, embed_minimal_html
+
+from chatnb import Agent
+from chatnb.models import Reply, ScriptedModel, Usage
+from chatnb.widget import ChatWidget
+
+from .shown import Shown, quiet, refund, shown
+
+
+def say(view: Shown, type: str, id: str, **fields: Any) -> None:
+    """A command with an id of the test's choice."""
+    assert view.widget._panel is not None
+    epoch = view.widget._panel.channel.epoch
+    view.widget._handle_custom_msg({"v": 1, "epoch": epoch, "view": "v1", "id": id, "type": type, **fields}, [])
+
+
+def answers(view: Shown, id: str) -> list[Any]:
+    return [(f["ok"], f.get("error", {}).get("code")) for f in view.sent if f["type"] == "ack" and f["id"] == id]
+
+
+class TestTraits:
+    async def test_nobody_hears_of_an_equal_value(self) -> None:
+        """Section 1: never for an equal value: `usage` too, which is the same until a turn has used something."""
+        told: list[Any] = []
+        async with shown(Reply("a", usage=Usage(input_tokens=5, output_tokens=7))) as view:
+            view.widget.observe(lambda change: told.append((change.old, change.new)), ["usage", "queue", "pending"])
+            await view.widget.send_message("x")
+            await quiet(view)
+            assert [new.total.output_tokens for _, new in told if hasattr(new, "total")] == [7]
+            assert all(old != new for old, new in told)
+
+    async def test_pending_is_a_table(self) -> None:
+        """Section 1: `pending` as on the chat: a table in a notebook."""
+        async with shown(Reply(calls=[("refund", {"order": "1", "amount": 1.0})]), actions=[refund]) as view:
+            await view.widget.send_message("x")
+            assert view.widget.pending == view.mock.chat.pending
+            assert "refund" in view.widget.pending._repr_html_()
+
+    async def test_reading_a_closed_widget(self) -> None:
+        """Section 1: reading gives the newest value; the chat goes on when a widget is closed."""
+        async with shown(Reply("a b", hang=True)) as view:
+            sent = view.widget.send_message("x")
+            await asyncio.sleep(0.05)
+            assert view.widget.status == "streaming"
+            view.widget.close()
+            view.mock.chat.stop()
+            await sent
+            assert (view.widget.status, view.widget.is_streaming) == ("ready", False)
+
+
+class TestDoubles:
+    async def test_an_id_that_was_refused_stays_refused(self) -> None:
+        """3.2: a repeated id gets the same answer and does nothing, also where the first was no valid command."""
+        async with shown("never") as view:
+            await view.hello()
+            say(view, "send", "z")
+            say(view, "send", "z", text="hello")
+            say(view, "nonsense", "z")
+            await quiet(view)
+            assert answers(view, "z") == [(False, "invalid")] * 3
+            assert view.widget.messages == ()
+
+    async def test_a_valid_id_is_not_refused_later(self) -> None:
+        """3.2: nor is what was done under an id told otherwise by a broken double."""
+        async with shown("done") as view:
+            await view.hello()
+            say(view, "send", "z", text="hello")
+            await quiet(view)
+            say(view, "send", "z")
+            await quiet(view)
+            assert answers(view, "z") == [(True, None)] * 2
+
+    async def test_a_doubled_bye_ends_no_view_that_came_back(self) -> None:
+        """3.2: delivery may be doubled and late; a repeated id does nothing: the view may go on deciding."""
+        async with shown(Reply(calls=[("refund", {"order": "1", "amount": 1.0})]), "x", actions=[refund]) as view:
+            await view.hello()
+            await view.widget.send_message("x")
+            say(view, "bye", "b")
+            nonce = await view.hello()
+            say(view, "bye", "b")
+            item = view.widget.pending[0]
+            assert (await view.command("approve", approvalId=item.id, hash=item.hash, nonce=nonce))["ok"]
+
+    async def test_a_doubled_hello_brings_no_view_back(self) -> None:
+        """3.2: a view that has said bye stays gone, so that `cancel_on_client_abort` counts from there."""
+        async with shown("x") as view:
+            say(view, "hello", "h", versions=[1])
+            say(view, "bye", "b")
+            say(view, "hello", "h", versions=[1])
+            await quiet(view)
+            assert answers(view, "h") == [(True, None)] * 2
+            assert len([f for f in view.sent if f["type"] == "secret"]) == 1
+
+
+class TestFirstMessages:
+    async def test_are_made_once_for_a_chat(self) -> None:
+        """Section 1: called once, only if the chat has never held a node: two widgets made at once, and a re-run."""
+        made: list[int] = []
+
+        async def make() -> list[Any]:
+            made.append(1)
+            await asyncio.sleep(0.02)
+            return [{"id": "a", "role": "user", "parts": [{"type": "text", "text": "hi"}]}]
+
+        async with shown("x", get_initial_messages=make) as view:
+            others = [ChatWidget(view.mock.chat, get_initial_messages=make) for _ in range(2)]
+            await view.hello()
+            await asyncio.sleep(0.1)
+            others.append(ChatWidget(view.mock.chat, get_initial_messages=make))
+            assert [[m.text for m in widget.messages] for widget in others] == [["hi"]] * 3
+            assert made == [1]
+            for widget in others:
+                widget.close()
+
+
+class TestLocalMessages:
+    async def test_stay_until_the_history_changes(self) -> None:
+        """Section 1: `sync_messages=False`: until the history next changes; a refused input changes none."""
+        agent = Agent(ScriptedModel(["a"]))
+
+        @agent.on_validate_messages
+        def refuse(event: Any) -> None:
+            raise ValueError("no")
+
+        async with shown(agent=agent) as view:
+            view.widget.set_messages([{"id": "q", "role": "user", "parts": [{"type": "text", "text": "mine"}]}])
+            assert (await view.widget.send_message("x")).status == "error"
+            await quiet(view)
+            assert [m.text for m in view.widget.messages] == ["mine"]
+            assert view.mock.chat.messages == ()
+
+
+class TestHeldBack:
+    async def test_a_turn_that_has_said_nothing_yet(self) -> None:
+        """Section 1: `resume=False`: a view opened while a turn runs shows settled history, from the first word on."""
+        begun, gate = asyncio.Event(), asyncio.Event()
+        agent = Agent(ScriptedModel([Reply("a b", hang=True)]))
+
+        @agent.on_turn_start
+        async def start(event: Any) -> None:
+            begun.set()
+            await gate.wait()
+
+        async with shown(agent=agent, resume=False) as view:
+            view.widget.send_message("x")
+            await asyncio.wait_for(begun.wait(), 3)
+            assert view.widget.status == "submitted"
+            await view.hello()
+            reset = next(f for f in view.sent if f["type"] == "reset")
+            assert reset["snapshot"]["state"]["held"]
+            gate.set()
+            await asyncio.sleep(0.1)
+            assert (view.widget.status, [m.text for m in view.widget.messages]) == ("streaming", ["x"])
+            view.widget.resume_stream()
+            assert [m.text for m in view.widget.messages][1:] != []
+            view.widget.stop()
+            await quiet(view)
+
+
+class TestSavedState:
+    async def test_as_of_now_though_nobody_looked(self) -> None:
+        """3.4: `_snapshot` is computed when asked for: usage, branches and options as they are, without any view."""
+        async with shown(Reply("a", usage=Usage(input_tokens=5, output_tokens=7)), "again") as view:
+            view.widget.get_state()
+            await view.widget.send_message("q")
+            await view.widget.regenerate()
+            saved = view.widget.get_state()["_snapshot"]
+            assert saved["state"]["usage"]["total"]["outputTokens"] == 7
+            assert saved["messages"][-1]["branch"] == {"index": 1, "count": 2}
+            assert view.widget.get_state()["_snapshot"] is saved
+            view.widget.title = "Another"
+            assert view.widget.get_state()["_snapshot"]["options"]["title"] == "Another"
+
+    async def test_a_page_of_the_state_alone(self) -> None:
+        """3.4: what is drawn without kernel needs bundle, options and snapshot: also where defaults are dropped."""
+        async with shown("the answer") as view:
+            await view.widget.send_message("the question")
+            states = embed_data(views=[view.widget])["manager_state"]["state"]
+            state = states[view.widget.model_id]["state"]
+            assert {"_esm", "_css", "_snapshot", "height", "theme", "suggestions"} <= state.keys()
+            assert "the answer" in json.dumps(state["_snapshot"])
+            page = io.StringIO()
+            embed_minimal_html(page, views=[view.widget], title="Chat")
+            assert "the question" in page.getvalue()
+            assert view.widget.get_state(["title"], drop_defaults=True).keys() <= {"title"}
+
+
+@pytest.mark.parametrize("reply", ["a"])
+class TestBodies:
+    async def test_a_sync_function_is_called_off_the_loop(self, reply: str) -> None:
+        """Section 1: evaluated where a person's functions run; an awaitable that a sync one returns is awaited."""
+
+        async def made() -> dict[str, int]:
+            return {"a": 1}
+
+        async with shown(reply, body=lambda: made(), prepare_send_messages_request=lambda request: None) as view:
+            assert (await view.widget.send_message("x")).status == "completed"
+            assert view.mock.chat._engine.last_body == {"a": 1}

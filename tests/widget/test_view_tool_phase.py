@@ -1,0 +1,117 @@
+"""Who works on a client-side call, and until when (spec/widget.md, sections 1, 2 and 5.5)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from chatnb.models import Reply
+from chatnb.widget import ChatWidget
+
+from .shown import PICK, Shown, quiet, shown
+
+PICKS = Reply(calls=[("pick", {})])
+SCRIPT = PICK.__class__("pick", "Pick a colour", PICK.parameters, js="export default () => 1")
+
+
+class Slow:
+    """A function that works until it is let go."""
+
+    def __init__(self) -> None:
+        self.began = asyncio.Event()
+        self.gate = asyncio.Event()
+        self.ended: list[str] = []
+
+    async def __call__(self, call: Any) -> Any:
+        self.began.set()
+        try:
+            await self.gate.wait()
+        except asyncio.CancelledError:
+            self.ended.append("cancelled")
+            raise
+        self.ended.append("done")
+        return 1
+
+
+def phases(view: Shown) -> tuple[bool, bool]:
+    """Whether the widget and the chat say that something streams."""
+    return view.widget.is_server_streaming, view.mock.chat.is_server_streaming
+
+
+class TestToolPhase:
+    async def test_ends_when_the_conversation_is_cleared(self) -> None:
+        """Section 2: active while a call of the newest assistant message is worked on, and that message is gone."""
+        work = Slow()
+        async with shown(PICKS, "done", client_tools=[PICK], on_tool_call=work) as view:
+            await view.widget.send_message("x")
+            await asyncio.wait_for(work.began.wait(), 3)
+            assert phases(view) == (True, True)
+            await view.widget.clear_history()
+            assert phases(view) == (False, False)
+            await quiet(view)
+            assert (view.widget.messages, view.widget.status, work.ended) == ((), "ready", ["cancelled"])
+
+    async def test_ends_when_somebody_else_answers(self) -> None:
+        """Section 2: a call that is settled is not worked on any more; what the function gives then is nothing."""
+        work = Slow()
+        async with shown(PICKS, "done", client_tools=[PICK], on_tool_call=work) as view:
+            await view.widget.send_message("x")
+            await asyncio.wait_for(work.began.wait(), 3)
+            await view.mock.chat.add_tool_output(view.widget.pending[0].tool_call_id, 5)
+            assert phases(view) == (False, False)
+            await quiet(view)
+            parts = view.widget.messages[-1].parts
+            assert [part.output for part in parts if part.type == "tool-pick"] == [5]
+
+    async def test_stop_ends_the_function(self) -> None:
+        """Section 2: `stop()`: ready; what works on the call is stopped, and no continuation answers after it."""
+        work = Slow()
+        async with shown(PICKS, "never", client_tools=[PICK], on_tool_call=work) as view:
+            await view.widget.send_message("x")
+            await asyncio.wait_for(work.began.wait(), 3)
+            await view.hello()
+            assert (await view.command("stop"))["ok"]
+            await quiet(view)
+            part = view.widget.messages[-1].parts[-1]
+            assert (part.state, part.error_text[:7]) == ("output-error", "Stopped")
+            assert (view.widget.status, view.widget.is_streaming, view.widget.pending) == ("ready", False, ())
+            assert work.ended == ["cancelled"]
+            assert len(view.mock.requests) == 1
+
+    async def test_stop_ends_a_script(self) -> None:
+        """5.5: stop aborts its signal: the call fails, no continuation answers, and what it gives later is too late."""
+        async with shown(PICKS, "never", client_tools=[SCRIPT]) as view:
+            await view.hello()
+            await view.widget.send_message("x")
+            call = view.widget.pending[0].tool_call_id
+            assert (await view.command("toolStarted", toolCallId=call))["ok"]
+            assert view.widget.is_server_streaming
+            view.widget.stop()
+            await quiet(view)
+            assert (view.widget.is_streaming, view.widget.pending) == (False, ())
+            late = await view.command("toolError", toolCallId=call, text="aborted")
+            assert late["error"]["code"] == "already_decided"
+            await quiet(view)
+            assert len(view.mock.requests) == 1
+
+    async def test_a_form_is_nobodys_work(self) -> None:
+        """Section 2: a form waiting for a person is not a tool phase, and stop leaves it."""
+        form = PICK.__class__("pick", "Pick a colour", PICK.parameters, form=True)
+        async with shown(PICKS, client_tools=[form]) as view:
+            await view.widget.send_message("x")
+            view.widget.stop()
+            await quiet(view)
+            assert (phases(view), len(view.widget.pending)) == ((False, False), 1)
+
+    async def test_two_widgets(self) -> None:
+        """Section 2: a tool phase shows in every widget of the chat."""
+        work = Slow()
+        async with shown(PICKS, "done", client_tools=[PICK], on_tool_call=work) as view:
+            other = ChatWidget(view.mock.chat)
+            await view.widget.send_message("x")
+            await asyncio.wait_for(work.began.wait(), 3)
+            assert (other.is_server_streaming, other.is_streaming, other.status) == (True, True, "ready")
+            work.gate.set()
+            await quiet(view)
+            assert (other.is_streaming, other.messages[-1].text) == (False, "done")
+            other.close()
