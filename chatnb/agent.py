@@ -219,8 +219,6 @@ class Agent:
             compaction=self._compaction,
             recovery=self._recovery,
             max_steps=self._max_steps,
-            plan_mode=self._plan_mode,
-            approval_ttl=self._approval_ttl,
             parse_client_data=composition.client_data_parser(self.client_data),
             parse_action=self._parse_action,
             action_types=self._action_types,

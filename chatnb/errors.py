@@ -18,7 +18,7 @@ exception. No text here ever holds argument values, keys or message text.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -418,8 +418,3 @@ class ObjectLostError(ChatnbError, KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0])
-
-
-def unreachable(text: str) -> NoReturn:
-    """Raise for a state that the code's own rules exclude."""
-    raise AssertionError(text)

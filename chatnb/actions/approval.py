@@ -10,10 +10,11 @@ from .._clock import Clock
 from .._ids import NewId
 from .._json import JsonValue
 from ..errors import ActionError
+from ..runtime.entry import is_async
 from .audit import CallPlace
 from .catalog import Catalog
 from .context import ActionContext
-from .guards import ask_guard, is_async, run_guard
+from .guards import ask_guard, run_guard
 from .ports import GrantRow
 from .prepare import PreparedCall, prepare
 

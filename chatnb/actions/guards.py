@@ -49,11 +49,6 @@ def run_guard_here(call: Callable[[], Any]) -> Any:
     return start_worker(lambda: _complete(call())).result(LIMIT_SECONDS)
 
 
-def is_async(guard: Callable[..., Any]) -> bool:
-    """Tell whether a function gives a coroutine."""
-    return inspect.iscoroutinefunction(guard) or inspect.iscoroutinefunction(getattr(guard, "__call__", None))  # noqa: B004
-
-
 def start_worker(call: Callable[[], Any]) -> concurrent.futures.Future[Any]:
     """Run a function on a thread of its own, which never keeps the process alive; inline where there are no threads."""
     future: concurrent.futures.Future[Any] = concurrent.futures.Future()

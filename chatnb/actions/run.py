@@ -19,6 +19,7 @@ from .._json import JsonValue
 from .._killpoint import kill_point
 from .._ports import Calls, FunctionCall, FunctionResult, Phase, Span
 from ..errors import ForbiddenError, StoreUnavailableError
+from ..runtime.entry import is_async
 from .attempt import Attempt, Ended, NotEnteredError
 from .audit import CallPlace, audit_call
 from .call_run import CallRun, OpenBooks, Record, WriteRows
@@ -29,7 +30,7 @@ from .definition import Action
 from .effects import CallScope, inside
 from .environment import CallEnvironment, CapturedCall, naming
 from .failures import CallFailure, failure, failure_of
-from .guards import ask_guard, is_async, run_guard
+from .guards import ask_guard, run_guard
 from .ports import Books, CallRow
 from .progress import CallReporter
 from .results import compose_output

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import StoreError
+from ..runtime.entry import is_async
 from ..store.records import IncidentRow
-from ..turns.hooks import is_async
 from .case import Case
 from .ends import put_incident
 from .events import KeepRecoveringEvent

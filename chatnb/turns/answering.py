@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import MessageError, RemoteStreamError, StoreError
 from ..runtime.contain import contained
+from ..runtime.entry import is_async
 from .beginning import prepare_view
 from .failure import StageError, Stopped
-from .hooks import enter_context, is_async
+from .hooks import enter_context
 from .mending import mend_live
 from .turn import EmittedChunk, TextStream
 from .wire import WireChunk

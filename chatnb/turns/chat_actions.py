@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from .engine import ChatEngine
 
 BUILT_IN = ("clear", "edit", "redo", "regenerate", "remove", "rollback", "switch", "undo")
-NEEDS_MESSAGE = frozenset({"edit", "remove", "rollback", "switch"})
 
 
 @dataclass(frozen=True, slots=True)

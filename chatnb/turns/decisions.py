@@ -65,7 +65,7 @@ class HeldDecision:
     new_hash: str | None = None
 
 
-def decide(engine: EngineEdits, submission: Submission, decision: Decision, origin: str, make_input: Any) -> None:
+def decide(engine: EngineEdits, submission: Submission, decision: Decision, origin: str) -> None:
     """Apply one decision, or hold it while its message streams.
 
     Raises:
@@ -86,7 +86,7 @@ def decide(engine: EngineEdits, submission: Submission, decision: Decision, orig
         prepared = _edit(engine, grant, decision.args)
         if prepared is not None:
             edited, new_hash = prepared.shown, prepared.hash
-    row = make_input(
+    row = engine.new_row(
         "decision",
         {
             "kind": decision.kind,

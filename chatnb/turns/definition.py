@@ -31,7 +31,6 @@ class Definition:
         make_site: Makes the agent site for one turn.
         offer: Which of the agent's actions a model is offered here.
         expand: Adds what a message mentions, before its turn is written.
-        repair: Repairs a message list before a model sees it (recovery binds it).
     """
 
     name: str
@@ -44,9 +43,6 @@ class Definition:
     compaction: Compaction | None = None
     recovery: Any = None
     max_steps: int = 20
-    plan_mode: bool = False
-    approval_ttl: float | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
     parse_client_data: Callable[[Any], Any] = lambda value: value
     parse_action: Callable[[Any], Any] | None = None
     action_types: frozenset[str] = frozenset()
@@ -55,4 +51,3 @@ class Definition:
     offer: Callable[[list[Any]], list[Any]] = list
     variables: Callable[[Any], Any] | None = None
     expand: Callable[[UIMessage], Awaitable[UIMessage]] | None = None
-    repair: Callable[[tuple[UIMessage, ...]], tuple[UIMessage, ...]] | None = None

@@ -12,6 +12,7 @@ from ..errors import LeaseLostError, StoreError
 from ..history import Maker
 from ..messages import UIMessage, replace_parts
 from ..models import sum_usage
+from .compaction import compact_between_turns
 from .decisions import decisions_laid, lay_over
 from .events import CompletionEvent
 from .failure import StageError
@@ -65,7 +66,7 @@ async def finish(run: TurnRun, verdict: Verdict) -> Outcome:
         await run.ride_out(lambda: _capture(run, verdict))
         await _wait_for_deferred(run)
         if verdict.status == "completed":
-            await engine.compact_between_turns(run)
+            await compact_between_turns(engine, run)
         if verdict.status != "error":
             verdict = await _before_complete(run, verdict)
         _send_end(run, verdict)
@@ -261,7 +262,7 @@ def _write_end(run: TurnRun, verdict: Verdict) -> None:
         tx.set_chat(
             usage=usage_to_json(total), terminal=_terminal(run, verdict), recovering=False, progress=engine.progress
         )
-        if run.injected and run.requests:
+        if run.injected and run.has_asked:
             tx.use_injected([placed.n for placed in run.injected], run.turn_id)
         if continuation is not None:
             tx.add_input(continuation.row)

@@ -18,11 +18,12 @@ from ..errors import ChatnbError, InputError, StoreError
 from ..history import has_something_to_answer
 from ..messages import UIMessage
 from ..runtime.contain import contained
+from ..runtime.entry import is_async
 from .chat_actions import ActionRun, is_clear, run_chat_action
 from .engine_base import log
 from .engine_recovery import EngineRecovery
 from .failure import StageError
-from .hooks import Checkpoint, call_hook, is_async
+from .hooks import Checkpoint, call_hook
 from .inputs import Input
 from .records import Outcome, TurnError, Update
 from .resumed import Offer, Resumed

@@ -69,4 +69,4 @@ class EngineEdits(EngineServices):
 
     def decide(self, submission: Submission, decision: Decision, origin: str) -> None:
         """Apply a person's decision; raises what its caller has to hear at once."""
-        decide(self, submission, decision, origin, self.new_row)
+        decide(self, submission, decision, origin)

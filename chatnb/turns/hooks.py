@@ -12,8 +12,7 @@ from .._json import JsonValue
 from ..history.api import Edit
 from ..messages import UIMessage
 from ..runtime.contain import contained
-from .events import HookName
-from .failure import StageError
+from ..runtime.entry import is_async
 from .submission import inside
 
 
@@ -115,13 +114,3 @@ async def call_hook(
         return result
     finally:
         checkpoint.is_open = False
-
-
-def is_async(function: Callable[..., Any]) -> bool:
-    """Tell whether calling gives a coroutine."""
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
-
-
-def stage_error(name: HookName | str, error: BaseException) -> StageError:
-    """Return the failure of a hook."""
-    return error if isinstance(error, StageError) else StageError(name, error)

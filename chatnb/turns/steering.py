@@ -60,9 +60,9 @@ def _batch(run: TurnRun, inputs: list[Input]) -> SteeringBatch:
     )
 
 
-async def steer(engine: EngineServices, run: TurnRun) -> list[WireChunk]:
+async def steer(run: TurnRun) -> list[WireChunk]:
     """Ask once for the whole list; if the answer is yes, send it as parts and let its submissions share the outcome."""
-    steering = run.definition.steering
+    engine, steering = run.engine, run.definition.steering
     if steering is None or not engine.steering:
         return []
     batch = list(engine.steering)

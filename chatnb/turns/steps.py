@@ -70,7 +70,7 @@ class Steps:
         self._instructions = run.instructions if instructions is None else instructions
         self._specs = agent_specs(run, actions)
         self._max_steps = definition.max_steps if max_steps is None else max_steps
-        self._settings = {**definition.settings, **settings}
+        self._settings = dict(settings)
         self._images: dict[str, list[JsonValue]] = {}
         self._base = 0
 
@@ -90,7 +90,7 @@ class Steps:
             run.step += 1
             made += 1
             request = self._request()
-            run.requests.append(request)
+            run.has_asked = True
             run.engine.note_request(self._model, request)
             run.step_usages.append(None)
             if not run.live.is_step_open:
@@ -237,7 +237,6 @@ class StepStream:
                 watch.came(is_chunk=item is not None)
                 if item is _OVER:
                     break
-                self._run.alive()
                 if item is None:
                     continue
                 if self._join is None and is_plain_delta(item):

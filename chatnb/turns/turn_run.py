@@ -18,7 +18,7 @@ from .._json import JsonValue
 from .._ports import Calls
 from ..errors import MessageValidationError, StoreError
 from ..messages import UIMessage, freeze
-from ..models import ModelRequest, Usage
+from ..models import Usage
 from ..store.port import WriteTx
 from ..store.records import Trigger, TurnState
 from .answering import answer
@@ -34,6 +34,7 @@ from .live import LiveMessage
 from .moves import move_turn
 from .records import CallPhase, CallView, Outcome, TurnError, Update
 from .resumed import Resumed
+from .steering import steer
 from .submission import Submission
 from .turn import Turn
 from .usage import usage_to_json
@@ -112,7 +113,7 @@ class TurnRun:
         self.awaiting = False
         self.in_calls = False
         self.is_compacted = False
-        self.requests: list[ModelRequest] = []
+        self.has_asked = False
         self.new_user_messages = new_user_messages
         self.injected: list[Placed] = []
         self.deferred: list[asyncio.Future[Any]] = []
@@ -247,10 +248,6 @@ class TurnRun:
         if self.stop.is_set():
             raise Stopped
 
-    def alive(self) -> None:
-        """Take note of a sign of life of the model."""
-        self.engine.note_sign_of_life()
-
     @property
     def join_base(self) -> int | None:
         """Where the open step begins, if the attempt goes on inside its open text block."""
@@ -326,7 +323,7 @@ class TurnRun:
         """Apply edits, steer and take injected context between two steps; return what was sent."""
         await self.ride_out(self.live.flush)
         self.engine.apply_checkpoint(self.checkpoint)
-        sent = await self.engine.steer(self)
+        sent = await steer(self)
         for chunk in sent:
             self._site_sent.add((chunk["type"], chunk["id"]))
         self.take_injected()
