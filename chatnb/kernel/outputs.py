@@ -78,6 +78,7 @@ class Outputs:
         self._clear_next = False
         self._returns: dict[StreamName, bool] = {"stdout": False, "stderr": False}
         self._left_out = 0
+        self._length = 0  # of all texts: counting them at each print would be quadratic
         self._taken: list[weakref.ref[Any]] = []
 
     # --- writing ----------------------------------------------------------------------------------------------
@@ -92,8 +93,10 @@ class Outputs:
             if not isinstance(last, _Text) or last.stream != stream:
                 last = _Text(stream, "")
                 self._items.append(last)
+            before = len(last.text)
             self._append(last, text)
-            if self._text_length() > TEXT_LIMIT * 1.2:  # some room, so that not each print cuts
+            self._length += len(last.text) - before
+            if self._length > TEXT_LIMIT * 1.2:  # some room, so that not each print cuts
                 self._cut_text()
         self._changed()
 
@@ -181,6 +184,7 @@ class Outputs:
         self._items.clear()
         self._returns = {"stdout": False, "stderr": False}
         self._left_out = 0
+        self._length = 0
         self._clear_next = False
 
     def _clear_if_due(self) -> None:
@@ -205,12 +209,9 @@ class Outputs:
             item.text += piece
             self._returns[item.stream] = not piece
 
-    def _text_length(self) -> int:
-        return sum(len(item.text) for item in self._items if isinstance(item, _Text))
-
     def _cut_text(self) -> None:
         """Keep the head and the tail of all text, with a gap between them."""
-        if self._text_length() <= TEXT_LIMIT:
+        if self._length <= TEXT_LIMIT:
             return
         half = TEXT_LIMIT // 2
         gap = next((item for item in self._items if isinstance(item, _Gap)), None)
@@ -225,6 +226,7 @@ class Outputs:
             cut = min(excess, len(item.text))
             item.text = item.text[cut:]
             gap.count += cut
+            self._length -= cut
             excess -= cut
         self._items = [item for item in self._items if not (isinstance(item, _Text) and not item.text)]
 
@@ -245,7 +247,7 @@ class Outputs:
 
     def _size_without(self, replaced: list[_Rich]) -> int:
         rich = sum(item.size for item in self._items if isinstance(item, _Rich) and item not in replaced)
-        return rich + min(self._text_length(), TEXT_LIMIT)
+        return rich + min(self._length, TEXT_LIMIT)
 
     def _within_limits(self, bundle: Item, replaced: list[_Rich]) -> tuple[Item, int]:
         """Drop the largest representations until the bundle fits; a note if none does."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import sys
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +15,57 @@ from chatnb.kernel.outputs import Outputs, current_outputs, going_to
 from chatnb.runtime.streams import StreamName, hook_streams
 
 LIMIT = 10_000
+"""Characters of a stream that the model reads."""
+_HELD = 50_000
+"""Characters that are held of a stream's head, and of its tail: colours go before it is cut to the limit."""
+
+
+class _Printed:
+    """What was printed to one stream: its head and its tail, so that code which prints for ever fills no memory."""
+
+    def __init__(self) -> None:
+        self._head: list[str] = []
+        self._head_length = 0
+        self._tail: deque[str] = deque()
+        self._tail_length = 0
+        self._dropped = 0
+
+    def append(self, text: str) -> None:
+        """Append text."""
+        room = _HELD - self._head_length
+        if room > 0:
+            self._head.append(text[:room])
+            self._head_length += len(self._head[-1])
+            text = text[room:]
+        if not text:
+            return
+        self._dropped += max(0, len(text) - _HELD)
+        self._tail.append(text[-_HELD:])
+        self._tail_length += len(self._tail[-1])
+        while self._tail_length - len(self._tail[0]) >= _HELD:
+            gone = len(self._tail.popleft())
+            self._tail_length -= gone
+            self._dropped += gone
+
+    def text(self) -> str:
+        """Return it without colours, head and tail of 10,000 characters."""
+        if not self._dropped:
+            whole = _plain("".join((*self._head, *self._tail)))
+            if len(whole) <= LIMIT:
+                return whole
+            head = tail = whole
+            left_out = len(whole) - LIMIT
+        else:
+            head, tail = _plain("".join(self._head)), _plain("".join(self._tail))
+            left_out = len(head) + len(tail) + self._dropped - LIMIT
+        note = f"\n… {left_out} characters left out …\n"
+        half = (LIMIT - len(note)) // 2
+        return head[:half] + note + tail[-half:]
+
+
+def _plain(text: str) -> str:
+    """Take out colours, and the line ends that the terminal of a `!command` writes."""
+    return ANSI.sub("", text).replace("\r\n", "\n")
 
 
 class Tee(Outputs):
@@ -27,7 +79,7 @@ class Tee(Outputs):
         super().__init__()
         self._parent = parent
         self._outside = contextvars.copy_context()
-        self._texts: dict[StreamName, list[str]] = {"stdout": [], "stderr": []}
+        self._texts: dict[StreamName, _Printed] = {"stdout": _Printed(), "stderr": _Printed()}
 
     def write(self, stream: StreamName, text: str) -> None:
         """Append text to a stream."""
@@ -61,13 +113,7 @@ class Tee(Outputs):
 
     def printed(self, stream: StreamName) -> str:
         """Return what was printed to a stream, head and tail of 10,000 characters."""
-        # Without colours, and without the line ends that the terminal of a `!command` writes.
-        text = ANSI.sub("", "".join(self._texts[stream])).replace("\r\n", "\n")
-        if len(text) <= LIMIT:
-            return text
-        note = f"\n… {len(text) - LIMIT} characters left out …\n"
-        half = (LIMIT - len(note)) // 2
-        return text[:half] + note + text[-half:]
+        return self._texts[stream].text()
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatnb.kernel.outputs import ALL_LIMIT, ITEM_LIMIT, RICH_LIMIT, TEXT_LIMIT, Outputs
+from chatnb.kernel.run_code_streams import Tee
 
 
 class TestText:
@@ -62,6 +65,56 @@ class TestText:
         assert whole.endswith(tail)
         assert len(head) + len(tail) == TEXT_LIMIT
         assert f"{len(whole) - TEXT_LIMIT:,}" in gap
+
+    def test_two_streams_by_turns(self) -> None:
+        """Section 3: a short text costs the same however many texts to both streams by turns came before it."""
+        outputs = Outputs()
+        began = time.perf_counter()
+        for number in range(40_000):
+            outputs.write("stderr" if number % 2 else "stdout", "x")
+        # A tenth of a second; counting all texts at each print took half a minute.
+        assert time.perf_counter() - began < 5
+        assert len(outputs.items()) == 40_000
+
+
+class TestWhatTheModelReads:
+    """Section 6: of what code prints the model reads head and tail of 10,000 characters."""
+
+    def tee(self) -> Tee:
+        return Tee(Outputs())
+
+    def test_short(self) -> None:
+        """A short text is told whole, without colours and carriage returns before line ends."""
+        tee = self.tee()
+        for text in ("a\x1b[31mb\x1b[0m\r", "\nc"):
+            tee.write("stdout", text)
+        assert tee.printed("stdout") == "ab\nc"
+
+    @pytest.mark.parametrize("lines", [1500, 12_000])
+    def test_long(self, lines: int) -> None:
+        """The note says how many characters are left out, also of a text that is no longer held."""
+        tee = self.tee()
+        whole = "".join(f"{number:09}\n" for number in range(lines))
+        for start in range(0, len(whole), 10):
+            tee.write("stdout", whole[start : start + 10])
+        told = tee.printed("stdout")
+        head, _, rest = told.partition("\n… ")
+        count, _, tail = rest.partition(" characters left out …\n")
+        assert whole.startswith(head)
+        assert whole.endswith(tail)
+        assert len(told) <= 10_000
+        assert int(count) == len(whole) - 10_000
+
+    def test_no_end(self) -> None:
+        """Code that prints for ever, until its time is over, fills no memory."""
+        tee = self.tee()
+        tracemalloc.start()
+        try:
+            for number in range(4_000):
+                tee.write("stdout", f"{number:01000}\n")
+            assert tracemalloc.get_traced_memory()[0] < 1_000_000
+        finally:
+            tracemalloc.stop()
 
 
 class TestRich:
