@@ -4,34 +4,10 @@ import { readFile, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { minify } from "terser";
 import { dirname, join } from "node:path";
+import { lexerOnly } from "./marked_lexer.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const out = process.env.CHATNB_STATIC ?? join(here, "..", "chatnb", "widget", "static");
-
-/**
- * Of marked only the lexer is used: tokens are drawn as elements, never as markup. Its file ends in a facade that
- * holds renderer, parser and hooks alive; without that, and with the exports that are used, the rest falls away.
- */
-const lexerOnly = {
-  name: "marked-lexer-only",
-  setup(builder) {
-    builder.onLoad({ filter: /marked[\\/]lib[\\/]marked\.esm\.js$/ }, async ({ path }) => {
-      const source = await readFile(path, "utf8");
-      const exports = /export ?\{([^}]*)\};?/.exec(source)?.[1];
-      const facade = /(?:const|var) ([\w$]+) ?= ?new [\w$]+(?:\(\))?;\s*function [\w$]+\([\w$]+, ?[\w$]+\) ?\{\s*return \1\.parse\(/.exec(source);
-      if (!exports || !facade) return { contents: source, loader: "js" };
-      const used = exports.split(",").filter((name) => / as (?:Lexer|Tokenizer|getDefaults)$/.test(name.trim()));
-      // Options that never change here become constants, so that their branches and rules fall away too.
-      const lexer = source
-        .slice(0, facade.index)
-        .replace(/this\.options\.(?:pedantic|breaks)\b/g, "false")
-        .replace(/this\.options\.gfm\b/g, "true")
-        .replace(/^var (?:blockPedantic|inlinePedantic|inlineBreaks) = \{[\s\S]*?^\};/gm, "")
-        .replace(/^ *(?:pedantic|breaks): (?:blockPedantic|inlinePedantic|inlineBreaks),?$/gm, "");
-      return { contents: `${lexer}export{${used.join(",")}};`, loader: "js" };
-    });
-  },
-};
 
 /**
  * Members that only the core knows get short names: of its classes, and of marked's rules. Never one that a frame, a
@@ -75,7 +51,14 @@ await build({
   entryPoints: { widget: "src/widget.ts" },
   minify: false,
   outdir: out,
-  plugins: [lexerOnly],
+  plugins: [
+    {
+      name: "marked-lexer-only",
+      setup({ onLoad }) {
+        onLoad({ filter: /marked[\\/]lib[\\/]marked\.esm\.js$/ }, async ({ path }) => ({ contents: lexerOnly(await readFile(path, "utf8")), loader: "js" }));
+      },
+    },
+  ],
 });
 if (common.minify) {
   // Terser gives 4 % less than esbuild: the bundle is stored with every saved widget.

@@ -44,6 +44,8 @@ describe("math", () => {
     ["$$\na\n\nb\n$$", ["[a\n\nb]"]],
     ["text $a_b$ and $c_d$", ["a_b", "c_d"]],
     ["a $x\n\ny$ b", []],
+    ["$$x$$ tail\n\n$$\ny\n$$", ["[x]", "[y]"]],
+    ["text\n$$\nx\n$$\nmore", ["[x]"]],
   ])("C21 of widget.md: %s", (text, expected) => {
     expect(mathOf(text)).toEqual(expected);
   });
@@ -52,6 +54,41 @@ describe("math", () => {
 describe("raw HTML", () => {
   it.each(["<b>x</b>", "<script>alert(1)</script>", "a <img src=x onerror=y> b", "<div>\n\n*x*\n\n</div>", "<!-- c -->"])("widget.md section 4: %s shows as text", (text) => {
     expect(types(text)).not.toContain("html");
+  });
+});
+
+describe("a hostile text", () => {
+  const times = (text: string, count: number): string => text.repeat(count);
+  it.each([
+    ["stars", times("*a ", 20_000)],
+    ["stars and one that closes", times("*a ", 20_000) + "b*"],
+    ["pairs of stars", times("**a** ", 20_000)],
+    ["brackets", times("[", 100_000) + "x"],
+    ["brackets without an address", times("[a]", 20_000)],
+    ["addresses without an end", times("[a](", 20_000) + " x)"],
+    ["brackets in an address", "[a](" + times("(", 20_000)],
+    ["images", times("![", 20_000)],
+    ["words of an address", times("xyz_", 50_000)],
+    ["signs of an address", times("a@", 50_000)],
+    ["tildes", times("~~a ", 20_000)],
+    ["formulas without an end", times("\\(a ", 20_000)],
+    ["escapes", times("\\* ", 50_000)],
+    ["lines without a text", "a" + times("\n", 100_000) + "b"],
+    ["closing brackets", "[" + times("]", 100_000) + "x"],
+    ["quotations", times("> ", 3000) + "a"],
+    ["lists", Array.from({ length: 700 }, (_, at) => times("  ", at) + "- a").join("\n")],
+    ["items", times("- item with *text* and `code`\n", 5000)],
+    ["references", Array.from({ length: 2000 }, (_, at) => `[r${at}]: http://x/${at}`).join("\n") + "\n\n" + times("[r7] ", 2000)],
+  ])("widget.md section 8: %s cost what they are long, not the square of it", (_, text) => {
+    const start = performance.now();
+    lex(text);
+    mend(text);
+    // A second is far above what it takes, and far below the minute that it took.
+    expect(performance.now() - start).toBeLessThan(4000);
+  });
+
+  it("emphasis after many signs that close nothing is still emphasis", () => {
+    expect(types(times("2 * 3 and a_b and [1] and $5, ", 500) + "**bold** and [a](http://b.c)")).toEqual(expect.arrayContaining(["strong", "link"]));
   });
 });
 

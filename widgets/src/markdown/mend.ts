@@ -70,17 +70,16 @@ function closeInline(text: string): string {
   for (let at = 0; at < text.length; ) {
     const sign = text[at] as string;
     let count = 1;
-    while (text[at + count] === sign) count += 1;
+    while (text[at + count] === sign && sign !== "[") count += 1;
     const before = text[at - 1] ?? " ";
     const after = text[at + count] ?? " ";
     const formula = sign === "$" || sign === "\\" ? FORMULA.exec(text.slice(at))?.[0] : undefined;
     if (formula) count = formula.length;
     else if (sign === "\\") count = 2;
     else if (sign === "\n") {
-      const rest = text.slice(at + 1, at + 40);
-      if (START.test(rest)) open = [];
+      const rest = text.slice(at + count, at + count + 40);
+      if (count > 1 || START.test(rest)) open = [];
       isRow = rest[0] === "|";
-      count = 1;
     } else if (sign === "|" && isRow) open = [];
     else if (sign === "`") {
       const ticks = sign.repeat(count);
@@ -105,7 +104,6 @@ function closeInline(text: string): string {
       }
       if (left > 0 && /\S/.test(after) && !isWord) push({ sign, count: left, at });
     } else if (sign === "[") {
-      count = 1;
       if (text[at + 1] !== "^") push({ sign, count, at: before === "!" ? at - 1 : at });
     } else if (sign === "]" && last("[") >= 0) {
       const found = last("[");
