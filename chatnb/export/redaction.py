@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import json
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -34,9 +36,12 @@ def make_redact(values: Sequence[str]) -> Redact | None:
     """
     if not values:
         return None
+    # In html and in JSON some signs are written otherwise.
+    written = {form for value in values for form in (value, html.escape(value), json.dumps(value)[1:-1])}
+    forms = sorted(written, key=len, reverse=True)
 
     def redact(text: str) -> str:
-        for value in values:
+        for value in forms:
             if value in text:
                 text = text.replace(value, MARK)
         return text

@@ -154,12 +154,17 @@ class Outsourcer:
         if len(value) <= INLINE_BINARY:
             return value
         if value.startswith("data:") and (found := read_data_url(value)) is not None:
+            if len(found.data) <= INLINE_BINARY:
+                return value
             return self._put(found.data, found.media_type, object_name, value, len(value))
         if media_type.startswith("image/") and media_type != "image/svg+xml":
             try:
-                return self._put(base64.b64decode(value, validate=False), media_type, object_name, value, len(value))
+                data = base64.b64decode(value, validate=False)
             except (binascii.Error, ValueError):
                 pass
+            else:
+                small = len(data) <= INLINE_BINARY
+                return value if small else self._put(data, media_type, object_name, value, len(value))
         if len(value) * 6 > inline and len(json.dumps(value)) > inline:
             return self._put(value.encode("utf-8", "replace"), media_type, object_name, value, len(value))
         return value

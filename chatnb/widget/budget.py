@@ -22,6 +22,7 @@ CLIENT_TOOLS = 16 * 1024
 PENDING = 56 * 1024
 QUEUE = 16 * 1024
 LOGS = 16 * 1024
+RESTORABLE = 12 * 1024
 SITE_CALLS = 40 * 1024
 NOTICES = 16 * 1024
 NOTICE_ACTIONS = 24 * 1024
@@ -52,6 +53,17 @@ def first_that_fit(items: Iterable[Form], room: int) -> list[Form]:
         if room < 0 and kept:
             break
         kept.append(item)
+    return kept
+
+
+def fitting_names(names: Sequence[str], room: int) -> list[str]:
+    """Return names, as many as fit, with an ellipsis where there are more."""
+    kept: list[str] = []
+    for name in names:
+        room -= length(name) + 2
+        if room < 0:
+            return [*kept, _ELLIPSIS]
+        kept.append(name)
     return kept
 
 

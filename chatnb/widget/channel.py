@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from .._json import JsonValue
 from ..turns.records import ChatState, Update
 from .assets import Asset, AssetShelf, asset_frames
-from .frames import FrameBuilder, escaped
+from .cutting import escaped
+from .frames import FrameBuilder
 from .operations import JsonObject
 from .pacer import Pacer, Timers
 from .picture import Picture, WidgetFacts, make_picture

@@ -7,20 +7,17 @@ comparing the next picture with the shadow by identity, so that a missed or surp
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .._json import JsonValue
 from ..messages import UIMessage
+from .cutting import cut_ops, pack
 from .operations import JsonObject
 from .picture import Picture
 from .protocol import VERSION
 from .view_form import Form, ViewForm, text_field, whole
 
-FRAME_BYTES = 256 * 1024
-ROOM = FRAME_BYTES - 4096
-"""Length of a frame's JSON, escaped, without its envelope."""
 MANY_FOOTERS = 1_000
 """Messages whose usage changed in one window above which a `reset` is cheaper."""
 MANY = 50
@@ -57,6 +54,9 @@ class FrameBuilder:
         self._keys: list[str] = []
         self._half = ""
         self._half_at: tuple[str, int, str] | None = None
+        self._end_at: tuple[str, int, str] | None = None
+        self._end = ""
+        self._kept_back = ""
 
     # --- changes ------------------------------------------------------------------------------------------------
 
@@ -76,7 +76,10 @@ class FrameBuilder:
             return False
         if delta and _HIGH[0] <= delta[-1] <= _HIGH[1]:
             delta, self._half, self._half_at = delta[:-1], delta[-1], at
-        delta = self._form.text(delta)
+        checked = self._checked(at, whole(delta), shown)
+        if checked is None:
+            return False
+        delta = checked
         if not delta:
             return True
         shown.pieces.setdefault(index, []).append(delta)
@@ -87,6 +90,28 @@ class FrameBuilder:
             self._ops.append({"op": "text", "m": message_id, "p": index, "field": field_name, "d": [delta]})
         return True
 
+    def _checked(self, at: tuple[str, int, str], delta: str, shown: _Shown) -> str | None:
+        """Return what of a delta may go now; None when a credential is complete, or another text waits to go on.
+
+        A credential may come in pieces: what may be the beginning of one stays here until it is known to be none.
+        """
+        credentials = self._form.credentials
+        if credentials is None or not credentials.longest:
+            return delta
+        if self._end_at != at:
+            if self._kept_back:
+                return None
+            end = self._shown_part(shown, at[1]).get(at[2], "")
+            self._end_at, self._end = at, end[-credentials.longest :]
+        new = self._kept_back + delta
+        count = credentials.kept_back(self._end + new)
+        if count is None:
+            return None
+        sent = new[: max(0, len(new) - count)]
+        self._kept_back = new[len(sent) :]
+        self._end = (self._end + sent)[-credentials.longest :]
+        return sent
+
     def change(self, data: JsonValue) -> None:
         """Tell that kernel data changed."""
         self._ops.append({"op": "change", "change": self._form.value(data)})
@@ -94,6 +119,7 @@ class FrameBuilder:
     def compare(self, picture: Picture) -> None:
         """Add the operations that lead from what is shown to a picture."""
         before, self.picture, self._half = self.picture, picture, ""
+        self._end_at, self._end, self._kept_back = None, "", ""
         self._compare_messages(before, picture)
         for id, call in picture.calls.items():
             if before.calls.get(id) != call:
@@ -291,79 +317,3 @@ def _changed_usage(before: JsonValue, after: JsonValue) -> JsonValue:
     if old is after["messages"]:
         return {**after, "messages": {}}
     return {**after, "messages": {id: value for id, value in after["messages"].items() if old.get(id) != value}}
-
-
-def escaped(value: JsonValue) -> int:
-    """Return the length of JSON with all but ASCII escaped: not less than any encoding of it needs."""
-    return len(json.dumps(value))
-
-
-def is_small(op: Form) -> bool:
-    """Tell at once that an operation fits a frame; True only for short texts, of which a stream is made."""
-    return bool(op["op"] == "text" and len(op["d"]) * 12 < ROOM // 2)
-
-
-def cut_ops(ops: Iterable[Form]) -> list[Form]:
-    """Return operations of which each fits a frame: long texts are cut, large messages and parts taken apart."""
-    done: list[Form] = []
-    for op in ops:
-        if op["op"] == "text" and isinstance(op["d"], list):
-            op = {**op, "d": whole("".join(op["d"]))}
-            if not op["d"]:
-                continue
-        if is_small(op) or escaped(op) <= ROOM:
-            done.append(op)
-        elif op["op"] == "text":
-            done.extend({**op, "d": piece} for piece in cut_text(op["d"], ROOM - 1024))
-        elif op["op"] == "part":
-            done.extend(_cut_part(op))
-        elif op["op"] == "msg":
-            message = op["message"]
-            done.append({**op, "message": {**message, "parts": []}})
-            parts = (
-                {"op": "part", "m": message["id"], "p": p, "part": part} for p, part in enumerate(message["parts"])
-            )
-            done.extend(cut_ops(parts))
-        else:
-            done.append(op)
-    return done
-
-
-def _cut_part(op: Form) -> list[Form]:
-    part = op["part"]
-    name = text_field(part)
-    if name is None:
-        return [op]
-    pieces = cut_text(part[name], ROOM - 1024)
-    head = {**op, "part": {**part, name: ""}}
-    return [head, *({"op": "text", "m": op["m"], "p": op["p"], "field": name, "d": piece} for piece in pieces)]
-
-
-def cut_text(text: str, room: int) -> list[str]:
-    """Cut a text into pieces whose escaped JSON fits; never inside a character."""
-    pieces = []
-    start = 0
-    while start < len(text):
-        size = room
-        while (length := escaped(text[start : start + size])) > room:
-            size = max(1, min(size - 1, int(size * room / length)))
-        pieces.append(text[start : start + size])
-        start += size
-    return pieces
-
-
-def pack(ops: Iterable[Form]) -> list[list[Form]]:
-    """Put operations into frames, in order, as many as fit each."""
-    ops = list(ops)
-    if len(ops) == 1 and is_small(ops[0]):
-        return [ops]
-    batches: list[list[Form]] = []
-    room = 0
-    for op in ops:
-        size = escaped(op) + 2
-        if not batches or size > room:
-            batches.append([])
-            room = ROOM
-        batches[-1].append(op)
-        room -= size
-    return batches

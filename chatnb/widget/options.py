@@ -37,6 +37,7 @@ class OptionsForm:
 
     def __init__(self, settings: Settings, form: ViewForm) -> None:
         self._settings = settings
+        self._form = form
         self._tools = _describe_tools(settings.client_tools, form)
         self._actions: _Described | None = None
 
@@ -49,6 +50,7 @@ class OptionsForm:
         """
         settings = self._settings
         described = self._described(seam.actions)
+        live = self._form.clean(dict(live))
         return {
             "chatId": seam.chat.id,
             "title": budget.shortened(live["title"] or seam.agent_name, budget.TEXT),
@@ -73,7 +75,9 @@ class OptionsForm:
         # Schemas are long and change only with the definition.
         if self._actions is None or self._actions.catalog is not actions:
             tools = {name: action for name, action in actions.items() if action.agent_tool}
-            self._actions = _Described(actions, help_line(tools), _describe_actions(actions))
+            self._actions = _Described(
+                actions, self._form.text(help_line(tools)), self._form.clean(_describe_actions(actions))
+            )
         return self._actions
 
 
@@ -117,12 +121,13 @@ def _describe_tools(tools: Sequence[ClientTool], form: ViewForm) -> list[JsonVal
     room = budget.CLIENT_TOOLS // max(1, len(tools))
     described: list[JsonValue] = []
     for tool in tools:
-        one: Form = {**tool.to_json(), "js": tool.js, "form": tool.form}
+        one: Form = form.clean({**tool.to_json(), "js": tool.js, "form": tool.form})
         if budget.length(one) > room:
-            one["description"] = budget.shortened(tool.description, 500)
-            one["parameters"] = tool.parameters if budget.length(tool.parameters) <= room // 2 else {"type": "object"}
+            one["description"] = budget.shortened(one["description"], 500)
+            if budget.length(one["parameters"]) > room // 2:
+                one["parameters"] = {"type": "object"}
             one["js"] = tool.js and form.script(tool.js)
-            if isinstance(tool.form, Mapping) and budget.length(tool.form) > room // 2:
+            if isinstance(tool.form, Mapping) and budget.length(one["form"]) > room // 2:
                 one["form"] = True
         described.append(one)
     return described

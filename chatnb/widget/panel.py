@@ -12,7 +12,6 @@ from weakref import WeakKeyDictionary
 from .._json import JsonValue
 from .._pending import PendingCalls
 from ..errors import InputError
-from ..export.redaction import credentials_of, make_redact
 from ..messages import (
     UIMessage,
     is_complete_with_approval_responses,
@@ -32,7 +31,7 @@ from .options import OptionsForm
 from .pacer import Handle
 from .picture import Delivery, WidgetFacts, is_server_streaming, is_streaming, shown_messages, usage_of
 from .protocol import HelloCommand
-from .redaction import describe
+from .redaction import Credentials, describe
 from .seam import ChatSeam
 from .settings import Settings
 from .snapshot import saved_snapshot
@@ -98,10 +97,11 @@ class Panel:
 
     def _attach(self) -> None:
         seam = self.seam
-        redact = self.redact = make_redact(credentials_of(seam.model))
+        credentials = Credentials(lambda: seam.model)
+        self.redact = credentials.redact
         shelf = AssetShelf()
-        self._form = ViewForm(shelf, redact)
-        self._saved_form = ViewForm(None, redact)
+        self._form = ViewForm(shelf, credentials)
+        self._saved_form = ViewForm(None, credentials)
         self._described = OptionsForm(self._settings, self._form)
         self._latest = seam.state()
         self.channel = Channel(

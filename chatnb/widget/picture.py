@@ -103,11 +103,11 @@ def make_picture(state: ChatState, facts: WidgetFacts, form: ViewForm) -> Pictur
         "streamingId": streaming_id,
         "held": facts.held,
         "readyToContinue": facts.ready_to_continue,
-        "interruption": _interruption(state.interruption),
+        "interruption": _interruption(state.interruption, form),
         "usage": {"total": total, "messages": by_message},
         "canUndo": state.can_undo,
         "canRedo": state.can_redo,
-        "restorable": [_restorable(item) for item in state.restorable],
+        "restorable": _restorable(state.restorable, form),
         "unsaved": facts.unsaved,
         "delivery": facts.delivery,
         "helloEvery": facts.hello_every,
@@ -147,8 +147,13 @@ def _pending(items: Sequence[Pending], facts: WidgetFacts, form: ViewForm) -> li
     described = []
     for item in items:
         form_of_item = _pending_item(item, facts, form, inline)
-        room -= budget.length(form_of_item.get("schema"))
-        described.append(form_of_item if room >= 0 else {**form_of_item, "schema": None})
+        asked = form_of_item.get("form")
+        room -= budget.length(form_of_item.get("schema")) + budget.length(asked)
+        if room < 0:  # a form is a box for JSON then
+            form_of_item |= (
+                {"schema": None, "form": {"type": "object"}} if isinstance(asked, dict) else {"schema": None}
+            )
+        described.append(form_of_item)
     return budget.first_that_fit(described, budget.PENDING)
 
 
@@ -165,18 +170,18 @@ def _pending_item(item: Pending, facts: WidgetFacts, form: ViewForm, inline: int
         "id": item.id,
         "toolCallId": item.tool_call_id,
         "action": item.action,
-        "title": budget.shortened(item.title, budget.TEXT),
+        "title": budget.shortened(form.text(item.title), budget.TEXT),
         "args": form.value(item.args, inline=inline),
         "messageId": item.message_id,
         "askedAt": _iso(item.asked_at),
         "expiresAt": _iso(item.expires_at),
     }
     if item.kind == "approval":
-        described |= {"approvalId": item.id, "hash": item.hash, "schema": facts.schemas.get(item.action)}
+        described |= {"approvalId": item.id, "hash": item.hash, "schema": form.clean(facts.schemas.get(item.action))}
     for tool in facts.client_tools:
         if item.kind == "client-tool" and tool.name == item.action and tool.form:
-            described["form"] = tool.form
-            described["schema"] = tool.form if isinstance(tool.form, dict) else None
+            schema = form.clean(tool.form) if isinstance(tool.form, dict) else None
+            described |= {"form": True if schema is None else schema, "schema": schema}
     return described
 
 
@@ -214,19 +219,24 @@ def usage_of(state: ChatState) -> tuple[JsonValue, Mapping[str, JsonValue]]:
     return usage["total"], by_message if isinstance(by_message, Mapping) else {}
 
 
-def _interruption(interruption: Any) -> Form | None:
+def _interruption(interruption: Any, form: ViewForm) -> Form | None:
     if interruption is None:
         return None
     return {
         "messageId": getattr(interruption, "message_id", None),
-        "cause": str(getattr(interruption, "cause", "") or "interrupted"),
+        "cause": budget.shortened(form.text(str(getattr(interruption, "cause", "") or "interrupted")), budget.TEXT),
         "offered": bool(getattr(interruption, "offered", True)),
     }
 
 
-def _restorable(item: Any) -> Form:
-    names: Collection[str] = getattr(item, "names", None) or ()
-    return {"toolCallId": str(getattr(item, "tool_call_id", item)), "names": list(names)}
+def _restorable(items: Sequence[Any], form: ViewForm) -> list[Form]:
+    room = budget.RESTORABLE // max(1, min(10, len(items)))
+    described: list[Form] = []
+    for item in items:
+        names: Collection[str] = getattr(item, "names", None) or ()
+        call = str(getattr(item, "tool_call_id", item))
+        described.append({"toolCallId": call, "names": budget.fitting_names(form.clean(list(names)), room - 500)})
+    return budget.first_that_fit(described, budget.RESTORABLE)
 
 
 def _closed(closed: str | None) -> Form | None:

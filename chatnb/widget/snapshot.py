@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..messages import UIMessage
-from .frames import ROOM, FrameBuilder, branch_of, escaped
+from .cutting import ROOM, escaped
+from .frames import FrameBuilder, branch_of
 from .operations import JsonObject
 from .protocol import VERSION
 from .view_form import Form, ViewForm, cut_part

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from .._json import JsonValue
 from ..messages import UIMessage
 from .assets import AssetShelf, Outsourcer
+from .redaction import Credentials
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
@@ -23,7 +24,6 @@ _CUT_ESCAPED = 200_000
 _HIDDEN = frozenset({"providerMetadata", "callProviderMetadata", "resultProviderMetadata", "inputEncoding"})
 
 Form = dict[str, JsonValue]
-Redact = Callable[[str], str]
 
 
 class ViewForm:
@@ -31,12 +31,12 @@ class ViewForm:
 
     Args:
         shelf: Where large values go; None for a saved snapshot.
-        redact: Takes credentials out of a text (spec/widget.md, section 7).
+        credentials: What no text may hold (spec/widget.md, section 7).
     """
 
-    def __init__(self, shelf: AssetShelf | None, redact: Redact | None = None) -> None:
+    def __init__(self, shelf: AssetShelf | None, credentials: Credentials | None = None) -> None:
         self._outsourcer = Outsourcer(shelf)
-        self._redact = redact
+        self.credentials = credentials
         self._parts: dict[int, tuple[Any, Form]] = {}
 
     def message(self, message: UIMessage) -> Form:
@@ -50,7 +50,7 @@ class ViewForm:
         form: Form = {"id": message.id, "role": message.role, "parts": []}
         metadata = message.metadata
         if isinstance(metadata, Mapping) and "chatnb" in metadata:
-            form["metadata"] = {"chatnb": self._outsourcer.replace(metadata["chatnb"])}
+            form["metadata"] = {"chatnb": self.value(metadata["chatnb"])}
         return form
 
     def part(self, part: Any, message: UIMessage) -> Form:
@@ -69,11 +69,11 @@ class ViewForm:
 
     def script(self, source: str) -> JsonValue:
         """Return a reference to a script, which goes beside the frames."""
-        return self._outsourcer.script(source)
+        return self._outsourcer.script(self.text(source))
 
     def text(self, text: str) -> str:
         """Return a text with credentials taken out, and in a form that can be sent."""
-        return whole(self._redact(text) if self._redact is not None else text)
+        return whole(text if self.credentials is None else self.credentials.redact(text))
 
     def prune(self, messages: tuple[UIMessage, ...], keep: int = 20_000) -> None:
         """Forget the forms of parts that no message has any more, once there are many."""
@@ -107,7 +107,7 @@ class ViewForm:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
-            return {key: self.clean(item) for key, item in value.items()}
+            return {self.text(str(key)): self.clean(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [self.clean(item) for item in value]
         return value

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
 from chatnb import ClientTool
-from chatnb.turns.records import CallView, TurnError, Update
+from chatnb.messages import UIMessage
+from chatnb.turns.records import CallView, Pending, TurnError, Update
 from chatnb.widget.budget import shortened
+from chatnb.widget.cutting import cut_ops
 
 from .fakes import Rig
 from .page import Page
@@ -46,7 +49,7 @@ def say_pending(rig: Rig) -> None:
 
 
 def say_everything(rig: Rig) -> None:
-    for say in (say_options, say_notices, say_calls, say_pending, say_usage, say_error, say_queue):
+    for say in (say_options, say_notices, say_calls, say_pending, say_usage, say_error, say_queue, say_restorable):
         say(rig)
 
 
@@ -63,9 +66,30 @@ def say_error(rig: Rig) -> None:
     rig.chat._engine.update("state", error=TurnError(stage="model", message=WIDE))
 
 
+def say_restorable(rig: Rig) -> None:
+    items = tuple(SimpleNamespace(tool_call_id=f"c{n}", names=[f"name_{n}_{m}" for m in range(300)]) for n in range(99))
+    rig.chat._engine.update("state", restorable=items)
+
+
+def say_interruption(rig: Rig) -> None:
+    rig.chat._engine.update("state", interruption=SimpleNamespace(message_id="m", cause=WIDE, offered=True))
+
+
 class TestFrames:
     @pytest.mark.parametrize(
-        "say", [say_options, say_notices, say_calls, say_pending, say_queue, say_usage, say_error, say_everything]
+        "say",
+        [
+            say_options,
+            say_notices,
+            say_calls,
+            say_pending,
+            say_queue,
+            say_usage,
+            say_error,
+            say_restorable,
+            say_interruption,
+            say_everything,
+        ],
     )
     def test_none_is_too_large(self, say: Callable[[Rig], None]) -> None:
         """3.1: a frame's JSON is at most 256 KiB, whatever is told beside the messages; the view is in step."""
@@ -82,6 +106,34 @@ class TestFrames:
             assert shown.queue == list(picture.queue)
             assert shown.state["status"] == "ready"
         assert page.state["options"] == rig.pages[1].state["options"]
+
+    def test_many_that_go_at_once(self) -> None:
+        """3.1: more is cut into several frames: also the ids of 12,000 messages that are dropped."""
+        rig = Rig()
+        wires = (
+            {"id": f"msg-{n:020d}", "role": "user", "parts": [{"type": "text", "text": "x"}]} for n in range(12_000)
+        )
+        rig.chat.set_chain(tuple(UIMessage.from_wire(wire) for wire in wires))
+        page = rig.page()
+        rig.panel.channel.views[page.id].hidden = 0  # it has loaded all of them
+        rig.chat.set_chain(())
+        rig.time.run(2)
+        assert max(len(json.dumps(frame).encode()) for _, frame, _ in rig.sent) <= LIMIT
+        assert page.messages == []
+        cut = cut_ops([{"op": "drop", "ids": [f"msg-{n:020d}" for n in range(12_000)]}])
+        assert [id for op in cut for id in op["ids"]] == [f"msg-{n:020d}" for n in range(12_000)]
+        assert len(cut) > 1
+
+    def test_a_form_that_is_too_large_is_a_box_for_json(self) -> None:
+        """5.5: the schema of an answer that fits no frame is not sent; the kernel goes on checking by it."""
+        form = {"type": "object", "properties": {"a": {"enum": [f"value {n}" for n in range(30_000)]}}}
+        rig = Rig(client_tools=(ClientTool("pick", "Pick", {"type": "object"}, form=form),))
+        page = rig.page()
+        asked = {"id": "c", "tool_call_id": "c", "title": "Pick", "args": {}, "hash": None, "message_id": "m"}
+        rig.chat._engine.update("pending", pending=(Pending(kind="client-tool", action="pick", **asked),))
+        rig.time.run(1)
+        assert max(len(json.dumps(frame).encode()) for _, frame, _ in rig.sent) <= LIMIT
+        assert page.pending[0]["form"] == {"type": "object"}
 
     def test_long_scripts_go_beside_the_frames(self) -> None:
         """5.5: a client tool's script may be long: then the options hold a reference, and the page gets it all."""

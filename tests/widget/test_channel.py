@@ -10,7 +10,7 @@ from typing import Any
 
 from chatnb.messages import UIMessage
 from chatnb.turns.records import Update
-from chatnb.widget.frames import FRAME_BYTES
+from chatnb.widget.cutting import FRAME_BYTES
 
 from .fakes import Rig
 
@@ -253,9 +253,10 @@ class TestSize:
         """3.1: binary data up to 8 KiB is no asset."""
         rig = Rig()
         page = rig.page()
-        rig.chat.set_chain((wire("u1", "user", image(4_000)),))
+        rig.chat.set_chain((wire("u1", "user", image(8 * 1024)), wire("u2", "user", image(8 * 1024 + 1))))
         rig.time.run(1)
         assert page.messages[0]["parts"][0]["url"].startswith("data:image/png;base64,")
+        assert page.messages[1]["parts"][0]["url"]["bytes"] == 8 * 1024 + 1
 
     def test_a_large_result_is_an_asset(self) -> None:
         """3.1: no frame is larger than 256 KiB, whatever a call returns."""
