@@ -143,7 +143,8 @@ async def _call_run(run: TurnRun, custom: Callable[..., Any]) -> Any:
         return await custom(run.turn)
     engine = run.engine
     result = await engine.runtime.in_worker(engine.chat_id, contextvars.copy_context().run, custom, run.turn)
-    return await result if inspect.isawaitable(result) else result
+    is_stream = hasattr(result, "__aiter__")  # a TextStream that is returned is not awaited
+    return await result if inspect.isawaitable(result) and not is_stream else result
 
 
 async def _take(run: TurnRun, result: Any) -> None:
