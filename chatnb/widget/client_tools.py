@@ -81,6 +81,8 @@ class ClientTools:
         self._runs: dict[str, _Run] = {}
         self._work: dict[str, _Work] = {}
         self._declined: set[str] = set()
+        self.is_former = False
+        """Another widget stands where this one was shown: the Python function is that one's."""
 
     def look(self, state: ChatState) -> None:
         """Take up the client-side calls of the newest assistant message, and forget the settled ones."""
@@ -95,13 +97,17 @@ class ClientTools:
         for work in [work for id, work in self._work.items() if not _is_same(work.item, waiting.get(id))]:
             self._leave(work)
         for id, item in waiting.items():
-            if self._on_tool_call is not None and self._take(item):
+            if self._on_tool_call is not None and not self._is_retired and self._take(item):
                 self._work[id] = work = _Work(item)
                 self._seam.set_tool_phase(id, True)
                 self._seam.spawn(self._ask_function(work), f"client tool {item.action}")
             elif id not in self._runs and self._is_for_pages(item):
                 self._runs[id] = _Run(item)
                 self._ask_page(id)
+
+    @property
+    def _is_retired(self) -> bool:
+        return self.is_former and not self._channel.views
 
     def _take(self, item: Pending) -> bool:
         taken = _taken.setdefault(self._seam.store, set())

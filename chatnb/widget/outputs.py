@@ -69,14 +69,20 @@ class TranscriptOutputs:
         self._last = float("-inf")
         self._due: Handle | None = None
 
-    def add(self) -> None:
-        """Show one more transcript, in the cell that runs."""
+    def add(self) -> str:
+        """Show one more transcript, in the cell that runs, and return its id."""
         id = f"transcript-{random_word(16)}"
         bundle = self._render()
         self._publish(bundle, id, False)
         self._ids.append(id)
         self._shown = bundle
         _watch_cells(self)
+        return id
+
+    def drop(self, id: str) -> None:
+        """Update one no more: the output is gone."""
+        if id in self._ids:
+            self._ids.remove(id)
 
     def settled(self, timers: Timers) -> None:
         """A turn or chat action has ended; on the runtime."""
@@ -134,7 +140,7 @@ class TranscriptOutputs:
 
 def _watch_cells(outputs: TranscriptOutputs) -> None:
     """Have outputs hear of the end of each cell."""
-    shell = _shell()
+    shell = current_shell()
     if shell is None:
         return
     shown: weakref.WeakSet[TranscriptOutputs] | None = getattr(shell, "_chatnb_transcripts", None)
@@ -155,12 +161,13 @@ def _watch_cells(outputs: TranscriptOutputs) -> None:
 
 def publish_output(bundle: Bundle, display_id: str, update: bool) -> None:
     """Publish an output through IPython, in a cell or, as an update, from any thread. Without IPython do nothing."""
-    shell = _shell()
+    shell = current_shell()
     if shell is not None:
         shell.display_pub.publish(data=bundle, metadata={}, transient={"display_id": display_id}, update=update)
 
 
-def _shell() -> Any:
+def current_shell() -> Any:
+    """Return the IPython that runs here, or None; IPython is not loaded for it."""
     import sys
 
     module = sys.modules.get("IPython.core.getipython")

@@ -88,6 +88,8 @@ class Panel:
         self._delivery: Delivery = place.delivery
         self._is_open = False
         self._abort: Handle | None = None
+        self._is_resting = False
+        self.unseen: Callable[[], None] = lambda: None
         self._saved: tuple[Sequence[UIMessage], JsonValue, Form] | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
         self.seam = ChatSeam(chat, origin)
@@ -141,6 +143,40 @@ class Panel:
             self._is_open = False
             self.seam.call(self._detach)
 
+    def set_former(self, is_former: bool) -> None:
+        """Say whether another widget stands where this one was shown: what both have to do is then that one's."""
+        self.deeds.tools.is_former = is_former
+
+    def rest(self, *, listens: bool) -> None:
+        """Nobody can see it any more: take no part, until `wake`.
+
+        Args:
+            listens: Observers go on hearing of the chat.
+        """
+        if self._is_open:
+            self._is_open = listens
+            self.seam.call(self._rest, listens)
+
+    def _rest(self, listens: bool) -> None:
+        if not listens:
+            self._detach()
+            return
+        self._is_resting = True
+        self.seam.remove_inserter(self._insert_cell)
+        self.deeds.tools.close()
+        self.channel.close()
+
+    def wake(self) -> None:
+        """Take part again, with views that are new."""
+        if not self._is_open or self._is_resting:
+            self.seam.call(self._begin_again)
+
+    def _begin_again(self) -> None:
+        if self._is_open:
+            self._detach()
+        self._is_resting = False
+        self._attach()
+
     def _detach(self) -> None:
         self._unsubscribe()
         self.seam.remove_inserter(self._insert_cell)
@@ -179,10 +215,15 @@ class Panel:
                 self._local = None
             if self._held and (update.kind == "settled" or self.is_settled):
                 self._held = False
+        if self._is_resting:
+            self.notifier.changed()
+            return
         self.channel.on_update(update)
         self.deeds.on_update(update, self._latest)
         self.notifier.changed()
         on_data, chunk = self._settings.on_data, update.chunk
+        if self.deeds.tools.is_former and not self.channel.views:
+            on_data = None
         if on_data is not None and chunk is not None and str(chunk.get("type")).startswith("data-"):
             self.seam.notify(on_data, DataPart(chunk))
         if update.kind in ("settled", "history") and self.is_settled:
@@ -236,6 +277,8 @@ class Panel:
             self.channel.refresh()
 
     def _view_left(self, view: str) -> None:
+        if not self.channel.views:
+            self.unseen()
         if self._settings.cancel_on_client_abort and not self.channel.views and self._abort is None:
             self._abort = self.seam.loop.call_later(RETURN_WITHIN, self._stop_if_alone)
 

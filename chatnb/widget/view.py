@@ -12,8 +12,9 @@ import traitlets
 from .._ids import random_word
 from .._json import JsonValue
 from ..errors import ChatClosedError, ConfigError
-from .assets import NOT_BUILT, NOT_BUILT_ESM, read_bundle
+from .assets import NOT_BUILT_ESM, read_bundle
 from .delivery import DeliveryFinder, find_place, keep_route
+from .displays import Displayed
 from .outputs import TranscriptOutputs, is_in_marimo, publish_output, transcript_bundle
 from .panel import Panel
 from .redaction import describe, locate
@@ -51,7 +52,7 @@ STATE_TRAITS = (
 _STATE_TRAITS = frozenset(STATE_TRAITS)
 
 
-class ChatWidget(anywidget.AnyWidget):
+class ChatWidget(Displayed, anywidget.AnyWidget):
     """A panel of a chat.
 
     Args:
@@ -102,10 +103,6 @@ class ChatWidget(anywidget.AnyWidget):
     _snapshot = traitlets.Dict().tag(sync=True)
 
     # Set before any of traitlets' own set-up, which already calls some of the methods below.
-    _panel: Panel | None = None
-    _outputs: TranscriptOutputs | None = None
-    _is_closed = False
-    _in_marimo = False
     _live: dict[str, Any] | None = None
 
     def __init__(self, chat: Any, **options: Any) -> None:
@@ -130,6 +127,7 @@ class ChatWidget(anywidget.AnyWidget):
             self._is_observed,
             place,
         )
+        self._panel.unseen = self._unseen
         try:
             super().__init__(**live)
         except BaseException:
@@ -243,7 +241,8 @@ class ChatWidget(anywidget.AnyWidget):
             self._outputs.close()
             if self._panel is not None:
                 self._panel.close()
-        super().close()
+        if self.comm is not None:
+            self._close_comm()
 
     def _open(self) -> Panel:
         if self._is_closed or self._panel is None:
@@ -273,6 +272,7 @@ class ChatWidget(anywidget.AnyWidget):
     def observe(self, handler: Any, names: Any = traitlets.All, type: Any = "change") -> None:
         """Observe traits; observers of the chat's state run on the main thread."""
         if self._panel is not None and not self._is_observed():
+            self._wake()
             self._panel.seam.call(self._panel.notifier.start)
         super().observe(handler, names, type)
 
@@ -290,7 +290,7 @@ class ChatWidget(anywidget.AnyWidget):
     # --- the comm -----------------------------------------------------------------------------------------------
 
     def _send_frame(self, frame: Mapping[str, JsonValue], buffers: Sequence[bytes]) -> None:
-        if not self._is_closed:
+        if not self._is_closed and not self._is_resting:
             self.send(dict(frame), list(buffers) or None)
 
     def _handle_msg(self, msg: Any) -> None:
@@ -335,25 +335,8 @@ class ChatWidget(anywidget.AnyWidget):
 
     # --- output -------------------------------------------------------------------------------------------------
 
-    def _ipython_display_(self) -> None:
-        """Show the widget and, below it, the transcript: two outputs."""
-        publish_output(self._bundle(), f"view-{random_word(12)}", False)
-        if self._outputs is not None and self._settings.transcript and not self._in_marimo and not self._is_closed:
-            self._outputs.add()
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[Any, Any], dict[Any, Any]]:
-        return self._bundle(), {}
-
-    def _bundle(self) -> dict[str, Any]:
-        bundle: dict[str, Any] = {"text/plain": "ChatWidget"}
-        if self._is_closed:
-            bundle["text/html"] = "<p>This panel is closed; make another with <code>chat.view()</code>.</p>"
-        elif _is_built():
-            view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
-            bundle["application/vnd.jupyter.widget-view+json"] = view
-        else:
-            bundle["text/html"] = f"<p>{NOT_BUILT}</p>"
-        return bundle
+    def _is_built(self) -> bool:
+        return ChatWidget._esm is not NOT_BUILT_ESM
 
     def __repr__(self) -> str:
         return "ChatWidget"
@@ -369,7 +352,7 @@ class ChatWidget(anywidget.AnyWidget):
         return self._open().seam.call(function)
 
     def _on_settled(self) -> None:
-        if self._panel is not None and self._outputs is not None and not self._is_closed:
+        if self._panel is not None and self._outputs is not None and not self._is_closed and not self._is_resting:
             self._outputs.settled(self._panel.seam.loop)
             if self._in_marimo:
                 self.send_state("_snapshot")  # marimo never asks again, and its export shows what it was sent
@@ -378,10 +361,6 @@ class ChatWidget(anywidget.AnyWidget):
 def _checked(name: str, value: object) -> Any:
     option: Any = getattr(ChatWidget, name)
     return option.check(value)
-
-
-def _is_built() -> bool:
-    return ChatWidget._esm is not NOT_BUILT_ESM
 
 
 def _chat_of(chat: Any) -> Any:

@@ -265,7 +265,7 @@ class TestViews:
                     call()
             # What is shown of it says so; traits can still be read, and options set.
             published: list[Any] = []
-            monkeypatch.setattr("chatnb.widget.view.publish_output", lambda *args: published.append(args))
+            monkeypatch.setattr("chatnb.widget.displays.publish_output", lambda *args: published.append(args))
             view.widget._ipython_display_()
             ((bundle, *_),) = published
             assert "closed" in bundle["text/html"]
@@ -276,7 +276,7 @@ class TestViews:
     async def test_transcripts_are_updated_when_a_turn_settles(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Section 9: two outputs; the transcript is updated when a turn settles, at most once a second."""
         published: list[Any] = []
-        monkeypatch.setattr("chatnb.widget.view.publish_output", lambda *args: published.append(args))
+        monkeypatch.setattr("chatnb.widget.displays.publish_output", lambda *args: published.append(args))
         monkeypatch.setattr("chatnb.widget.outputs.GAP", 0.05)
         async with shown("a", "b") as view:
             view.widget._outputs._publish = lambda *args: published.append(args)
@@ -294,7 +294,7 @@ class TestViews:
     async def test_no_transcript(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Section 9: none with `transcript=False`."""
         published: list[Any] = []
-        monkeypatch.setattr("chatnb.widget.view.publish_output", lambda *args: published.append(args))
+        monkeypatch.setattr("chatnb.widget.displays.publish_output", lambda *args: published.append(args))
         async with shown(transcript=False) as view:
             view.widget._ipython_display_()
             assert len(published) == 1

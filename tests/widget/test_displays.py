@@ -1,0 +1,253 @@
+"""A cell that runs again makes a new widget; the ones before it go to rest, and wake when they are wanted."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import ipywidgets
+import pytest
+from ipywidgets.widgets.widget import _instances
+
+from chatnb import Agent
+from chatnb.models import Reply, ScriptedModel
+from chatnb.testing import mock_chat
+from chatnb.widget import ChatWidget
+
+from .shown import PICK
+
+AWAKE = 3
+"""The widget of a cell's last run, and those of the two before it."""
+
+
+class Cells:
+    """A shell whose cells are run by the test."""
+
+    def __init__(self) -> None:
+        self.events = self
+        self.request = 0
+        self.cell = ""
+        self.ended: list[Callable[[], None]] = []
+        self.published: list[str] = []
+
+    def register(self, event: str, function: Callable[[], None]) -> None:
+        assert event == "post_run_cell"
+        self.ended.append(function)
+
+    def get_parent(self) -> dict[str, Any]:
+        return {"metadata": {"cellId": self.cell}, "header": {"msg_id": f"r{self.request}"}}
+
+    def run(self, cell: str, function: Callable[[], Any] = lambda: None) -> Any:
+        self.cell, self.request = cell, self.request + 1
+        value = function()
+        for ended in self.ended:
+            ended()
+        return value
+
+
+@pytest.fixture
+def cells(monkeypatch: pytest.MonkeyPatch) -> Cells:
+    shell = Cells()
+    monkeypatch.setattr("chatnb.widget.displays.current_shell", lambda: shell)
+    monkeypatch.setattr(
+        "chatnb.widget.displays.publish_output", lambda bundle, id, update: shell.published.append(bundle["text/plain"])
+    )
+    return shell
+
+
+def show(chat: Any, **options: Any) -> ChatWidget:
+    widget = chat.view(**options)
+    widget._ipython_display_()
+    return widget  # type: ignore[no-any-return]
+
+
+def hello(widget: ChatWidget, view: str = "v1", type: str = "hello") -> None:
+    assert widget._panel is not None
+    stamp = {"v": 1, "epoch": widget._panel.channel.epoch, "view": view, "id": f"{view}-{type}"}
+    widget._handle_custom_msg({**stamp, "type": type, **({"versions": [1]} if type == "hello" else {})}, [])
+
+
+async def quiet_chat(mock: Any) -> None:
+    await mock.done()
+    await asyncio.sleep(0.05)
+
+
+def is_awake(widget: ChatWidget) -> bool:
+    return widget.comm is not None and any(widget is known for known in _instances.values())
+
+
+class TestReplaced:
+    """spec/widget.md, section 1: a new widget each time; what no output shows any more costs nothing."""
+
+    async def test_thirty_runs_of_one_cell(self, cells: Cells) -> None:
+        """However often a cell has run, three of its widgets are awake; the others go with their last holder."""
+        async with mock_chat(Agent(ScriptedModel(["a"]))) as mock:
+            chat, before = mock.chat, len(_instances)
+            refs = [weakref.ref(cells.run("one", lambda: show(chat))) for _ in range(30)]
+            assert len(_instances) - before == 2 * AWAKE  # each has a layout, which is a widget too
+            assert len(chat._engine._listeners) == AWAKE + 1  # the mock's own
+            await asyncio.sleep(0)
+            gc.collect()
+            assert sum(ref() is not None for ref in refs) == AWAKE
+            for ref in refs[-AWAKE:]:
+                widget = ref()
+                assert widget is not None
+                widget.close()
+
+    async def test_another_cell_and_another_output(self, cells: Cells) -> None:
+        """What another cell shows stays awake, and so does what the same run shows twice."""
+        async with mock_chat(Agent(ScriptedModel(["a"]))) as mock:
+            kept = cells.run("one", lambda: show(mock.chat))
+            cells.run("two", kept._ipython_display_)
+            pair = cells.run("three", lambda: (show(mock.chat), show(mock.chat)))
+            for _ in range(10):
+                cells.run("one")
+            assert is_awake(kept)
+            assert all(map(is_awake, pair))
+            for _ in range(AWAKE):
+                cells.run("two")
+            assert not is_awake(kept)
+
+    async def test_a_cell_that_shows_it_no_more(self, cells: Cells) -> None:
+        """The cell was written anew."""
+        async with mock_chat(Agent(ScriptedModel(["a"]))) as mock:
+            widget = cells.run("one", lambda: show(mock.chat))
+            cells.run("one")
+            cells.run("one")
+            assert is_awake(widget)  # a page that was not saved since shows it again
+            cells.run("one")
+            assert not is_awake(widget)
+
+    async def test_a_view_keeps_it_awake(self, cells: Cells) -> None:
+        """As long as a view shows it, wherever that is."""
+        async with mock_chat(Agent(ScriptedModel(["a"]))) as mock:
+            widget = cells.run("one", lambda: show(mock.chat))
+            hello(widget)
+            await asyncio.sleep(0.01)
+            for _ in range(5):
+                cells.run("one")
+            assert is_awake(widget)
+            hello(widget, type="bye")
+            for _ in range(100):
+                if not is_awake(widget):
+                    break
+                await asyncio.sleep(0.01)
+            assert not is_awake(widget)
+
+    async def test_a_box_keeps_it_awake(self, cells: Cells) -> None:
+        """A box that holds it may be shown anywhere."""
+        async with mock_chat(Agent(ScriptedModel(["a"]))) as mock:
+            widget = cells.run("one", lambda: show(mock.chat))
+            box = ipywidgets.VBox([widget])
+            for _ in range(5):
+                cells.run("one")
+            assert is_awake(widget)
+            box.close()
+
+    async def test_transcripts_of_replaced_outputs_are_not_updated(self, cells: Cells) -> None:
+        """Section 9: a turn renews the transcripts that there are."""
+        async with mock_chat(Agent(ScriptedModel(["a"], loop=True))) as mock:
+            widget = mock.chat.view()
+            for _ in range(5):
+                cells.run("one", widget._ipython_display_)
+            assert widget._outputs is not None
+            assert len(widget._outputs._ids) == 1
+
+    async def test_functions_of_replaced_widgets(self, cells: Cells) -> None:
+        """Of a cell that was mended and runs again, the new function is asked, not the first."""
+        asked: list[int] = []
+
+        def show_with(chat: Any, number: int) -> ChatWidget:
+            def on_tool_call(call: Any) -> str:
+                asked.append(number)
+                return "red"
+
+            return show(chat, client_tools=[PICK], on_tool_call=on_tool_call)
+
+        async with mock_chat(Agent(ScriptedModel([Reply(calls=[("pick", {})]), "Red."]))) as mock:
+            for number in range(5):
+                widget = cells.run("one", partial(show_with, mock.chat, number))
+            await widget.send_message("x")
+            await quiet_chat(mock)
+            assert asked == [4]
+
+
+class TestRest:
+    """Whoever holds a widget at rest loses nothing."""
+
+    async def rested(self, cells: Cells, chat: Any, **options: Any) -> ChatWidget:
+        widget: ChatWidget = cells.run("one", lambda: show(chat, **options))
+        for _ in range(AWAKE):
+            cells.run("one")
+        assert not is_awake(widget)
+        return widget
+
+    async def test_methods_and_traits(self, cells: Cells) -> None:
+        async with mock_chat(Agent(ScriptedModel(["one", "two"]))) as mock:
+            widget = await self.rested(cells, mock.chat)
+            assert (await widget.send_message("x")).text == "one"
+            assert [message.text for message in widget.messages] == ["x", "one"]
+            assert widget.status == "ready"
+            assert not is_awake(widget)
+            widget.close()
+            widget.close()
+
+    async def test_shown_again(self, cells: Cells) -> None:
+        """It is the same model for a page, and its views work."""
+        async with mock_chat(Agent(ScriptedModel(["one", "two"]))) as mock:
+            widget: ChatWidget = cells.run("one", lambda: show(mock.chat))
+            id = widget.model_id
+            for _ in range(AWAKE):
+                cells.run("one")
+            assert not is_awake(widget)
+            cells.run("two", widget._ipython_display_)
+            assert is_awake(widget)
+            assert widget.model_id == id
+            sent: list[Any] = []
+            assert widget._panel is not None
+            widget._panel.channel._send_raw = lambda frame, buffers: sent.append(frame)
+            hello(widget)
+            await widget.send_message("x")
+            await asyncio.sleep(0.1)
+            assert [frame["type"] for frame in sent][:3] == ["secret", "reset", "ack"]
+            assert any(frame["type"] == "ops" for frame in sent)
+            assert widget.get_state()["_snapshot"]["messages"]
+            widget.close()
+
+    async def test_in_a_box(self, cells: Cells) -> None:
+        async with mock_chat(Agent(ScriptedModel(["one"]))) as mock:
+            widget = await self.rested(cells, mock.chat)
+            box = ipywidgets.VBox([widget])
+            assert box.get_state()["children"] == [f"IPY_MODEL_{widget.model_id}"]
+            assert is_awake(widget)
+            box.close()
+            widget.close()
+
+    async def test_observers(self, cells: Cells) -> None:
+        """Observers go on hearing of the chat, those that come later too; there is no comm for it."""
+        told: list[str] = []
+        async with mock_chat(Agent(ScriptedModel(["one", "two"]))) as mock:
+            widget: ChatWidget = cells.run("one", lambda: show(mock.chat))
+            widget.observe(lambda change: told.append(change.new), "status")
+            for _ in range(AWAKE):
+                cells.run("one")
+            assert not is_awake(widget)
+            await mock.chat.send("x")
+            await mock.clock.advance(1)
+            await asyncio.sleep(0.1)
+            assert told[-1:] == ["ready"]
+            widget.close()
+
+    async def test_observed_later(self, cells: Cells) -> None:
+        told: list[str] = []
+        async with mock_chat(Agent(ScriptedModel(["one"]))) as mock:
+            widget = await self.rested(cells, mock.chat)
+            widget.observe(lambda change: told.append(change.new), "status")
+            await mock.chat.send("x")
+            await asyncio.sleep(0.1)
+            assert told[-1:] == ["ready"]
+            widget.close()
