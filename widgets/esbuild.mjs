@@ -14,11 +14,12 @@ const out = process.env.CHATNB_STATIC ?? join(here, "..", "chatnb", "widget", "s
  * command, the host or an extra names; never one that is read by a string.
  */
 const INTERNAL = `
-  answered applyEarly early expect giveBack hadStop hasPopup hasSelection heardAt helloAt helloTimer inputError isBusy
-  isDone isDrawn isEditing isExpanded isExpecting isFollowing isHidden isIcon isOff isOpen isPrimary isRunning isShown
-  listeners onInsertCell onRefused onTurnEnd onWaiting outbox outgoing pieces putAll receiveMark receiveOps
-  receivePage receiveReset requestReset resyncTimer sayHello schedule setOrder setPending setPhase setWaiting
-  settleHello silenceTimer touch transmit transmitHello unsubscribe wasLive wasRunning wasStreaming
+  adopt afterwards answered applyEarly arrived early expect giveBack hadStop halt hasPopup heard hasSelection heardAt
+  helloAt helloTimer inputError isBusy isDone isDrawn isEditing isExpanded isExpecting isFollowing isHidden isIcon
+  isOff isOpen isPrimary isRunning isShown listeners onInsertCell onRefused onTurnEnd onWaiting outbox outgoing pieces
+  putAll putBack receiveMark receiveOps receivePage receiveReset requestReset resyncTimer sayHello schedule setFiles
+  setOrder setPending setPhase setWaiting settleHello silenceTimer takeBack toEnd touch transmit transmitHello
+  unsubscribe wasLive wasRunning wasStreaming
   anyLine anyPunctuation backpedal beginningSpace blockSkip blockTokens blockquoteSetextReplace
   blockquoteSetextReplace2 blockquoteStart carriageReturn codeRemoveIndent delLDelim delRDelim doubleBlankLine
   emStrong emStrongLDelim emStrongRDelimAst emStrongRDelimUnd endATag endAngleBracket endPreScriptTag endingHash

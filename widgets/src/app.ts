@@ -2,7 +2,6 @@ import { createContext } from "preact";
 import { useContext, useEffect, useLayoutEffect, useReducer, useRef, useState } from "preact/hooks";
 import type { Assets } from "./assets";
 import type { Connection } from "./connection";
-import type { Draft } from "./draft";
 import type { Extras } from "./extras";
 import { CommandError } from "./outbox";
 import type { CommandOptions } from "./outbox";
@@ -22,7 +21,6 @@ export interface App {
   connection: Connection;
   assets: Assets;
   extras: Extras;
-  draft: Draft;
   /** Page-only state that several components share. */
   ui: Ui;
   /** Sends a message as this view's own; what is refused comes back into the box. */
@@ -31,8 +29,8 @@ export interface App {
   /** Runs a `js` client tool in this view. */
   runTool: (call: ToolCall) => void;
   jump: () => void;
-  /** Puts a text into the box if that is empty. */
-  giveBack: (text: string, files?: File[]) => void;
+  /** Puts a text into the box, before what is being written there. */
+  putBack: (text: string, files?: File[]) => void;
   /** Shows an exception of the page in the panel. */
   fail: (error: unknown) => void;
 }

@@ -10,7 +10,9 @@ export class Scroll {
 
   attach(box: HTMLElement, content: HTMLElement): () => void {
     this.box = box;
+    let isAway = false;
     const onScroll = (): void => {
+      if (isAway) return;
       const { scrollTop } = box;
       const isNear = box.scrollHeight - scrollTop - box.clientHeight <= NEAR;
       // Content that grows moves nothing; only a reader moves up.
@@ -26,6 +28,8 @@ export class Scroll {
       if (target !== box && box.scrollHeight - box.scrollTop - box.clientHeight > NEAR) this.set(false);
     };
     const observer = typeof ResizeObserver === "undefined" ? null : new ResizeObserver(() => {
+            // A host that takes the view out and puts it in again has lost the place.
+            if (isAway !== (isAway = !box.clientHeight)) box.scrollTop = this.top;
             box.style.setProperty("--cn-gutter", `${box.offsetWidth - box.clientWidth}px`);
             this.follow();
           });

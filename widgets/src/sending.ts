@@ -37,7 +37,7 @@ export class Sending {
       if (!app.ui.outgoing.includes(line)) return;
       this.drop(line.id);
       this.expect(false);
-      app.giveBack(line.text, line.files);
+      app.putBack(line.text, line.files);
       if (error instanceof CommandError && error.code !== "cancelled") app.ui.inputError = error.message;
       app.store.mark("ui");
     }
@@ -77,7 +77,7 @@ export class Sending {
       if (!app.connection.outbox.takeBack(line.id)) {
         void app.connection.command("cancel", { commandId: line.id }).then(
           () => {
-            if (this.drop(line.id)) app.giveBack(line.text, line.files);
+            if (this.drop(line.id)) app.putBack(line.text, line.files);
           },
           () => undefined,
         );
@@ -94,11 +94,7 @@ export class Sending {
     this.sent.delete(commandId);
     this.drop(commandId);
     this.expect(false);
-    this.app.giveBack(line.text, line.files);
-  }
-
-  textOf(commandId: string | null | undefined): string | undefined {
-    return commandId ? this.sent.get(commandId)?.text : undefined;
+    this.app.putBack(line.text, line.files);
   }
 
   private drop(id: string): boolean {

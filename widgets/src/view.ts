@@ -21,12 +21,8 @@ const SAVED_BYTES = 1024 * 1024;
 
 /** Each view of a chat has a draft of its own; a reload draws them again in the same order. */
 function draftKey(root: HTMLElement, chatId: string): string {
-  if (root.dataset.draft === undefined) {
-    let key = chatId;
-    while (document.querySelector(`[data-draft="${CSS.escape(key)}"]`)) key += "+";
-    root.dataset.draft = key;
-  }
-  return root.dataset.draft;
+  while (document.querySelector(`[data-draft="${CSS.escape(chatId)}"]`)) chatId += "+";
+  return (root.dataset.draft = chatId);
 }
 
 /** Draws one view into `element`. Returns the function that takes it away again. */
@@ -62,7 +58,6 @@ export function show(transport: Transport, element: HTMLElement): () => void {
     connection,
     assets,
     extras,
-    draft,
     ui,
     send: (text, files) => sending.send(text, files),
     stop: () => {
@@ -76,7 +71,7 @@ export function show(transport: Transport, element: HTMLElement): () => void {
       });
     },
     jump: () => undefined,
-    giveBack: (text, files) => box.giveBack(text, files),
+    putBack: (text, files) => box.putBack(text, files),
     fail: (error) => {
       console.error(error);
       ui.failure = error instanceof Error ? error.message : String(error);
@@ -100,10 +95,8 @@ export function show(transport: Transport, element: HTMLElement): () => void {
   let wasRunning = false;
   const update = (): void => {
     marks();
-    if (store.options.chatId) {
-      const text = draft.open(draftKey(root, store.options.chatId));
-      if (text && !box.text) box.set(text);
-    }
+    // What was typed before the chat was known stands after the draft, and is kept from now on.
+    if (store.options.chatId && !root.dataset.draft) box.putBack(draft.open(draftKey(root, store.options.chatId)));
     let fresh = 0;
     for (const id of store.order.slice(-20)) {
       const item = store.entries.get(id);
@@ -144,8 +137,8 @@ export function show(transport: Transport, element: HTMLElement): () => void {
     isolate(root),
     keepFocus(root),
   ];
-  const draw = (): void => render(h(Panel, { app, box }), panel);
   let spoken = "en";
+  const draw = (): void => render(h(Panel, { app, box, language: spoken }), panel);
   const speak = (): void => {
     const tag = locale();
     const language = tag.split(/[-_]/)[0]?.toLowerCase() ?? "";
@@ -155,12 +148,10 @@ export function show(transport: Transport, element: HTMLElement): () => void {
       if (!extra || spoken !== language) return;
       setLanguage(tag, extra.strings);
       root.dir = extra.dir;
-      render(null, panel);
       draw();
     });
   };
   connection.onChange = () => {
-    marks();
     if (connection.isOpen) {
       extras.open();
       speak();

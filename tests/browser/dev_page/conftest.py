@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -39,14 +40,19 @@ def show(page_context: BrowserContext, address: str) -> Iterator[Show]:
     errors: list[str] = []
     pages: list[Page] = []
 
-    def open_page(scenario: str, *, width: int = 900, document: str = "index.html", **query: str) -> Page:
+    def open_page(
+        scenario: str, *, width: int = 900, document: str = "index.html", draft: str = "", **query: str
+    ) -> Page:
         page = page_context.new_page()
         page.set_viewport_size({"width": width, "height": 620})
+        if draft:  # of an earlier page of this tab
+            page.add_init_script(f"sessionStorage.setItem('chatnb.draft.demo', {json.dumps(draft)})")
         pages.append(page)
         page.on("pageerror", lambda error: errors.append(str(error)))
         rest = "".join(f"&{key}={value}" for key, value in query.items())
         page.goto(f"{address}/{document}?scenario={scenario}{rest}")
-        expect(page.locator(".chatnb-view")).to_have_attribute("data-connection", re.compile("live|gone|readonly"))
+        reached = "connecting" if query.get("silent") else "live|gone|readonly"
+        expect(page.locator(".chatnb-view")).to_have_attribute("data-connection", re.compile(reached))
         return page
 
     yield open_page

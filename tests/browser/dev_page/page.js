@@ -1,4 +1,4 @@
-// ?scenario=NAME&theme=dark&extras=0
+// ?scenario=NAME&theme=dark&extras=0&silent=1
 import widget from "/static/widget.js";
 import { FakeKernel } from "./fake_kernel.js";
 import { scenarios } from "./scenarios.js";
@@ -16,5 +16,6 @@ if (query.get("extras") !== "0") {
 }
 if (query.get("locale")) snapshot.options = { ...snapshot.options, locale: query.get("locale") };
 const kernel = new FakeKernel(snapshot, { script, extras });
+kernel.isSilent = query.get("silent") === "1";
 window.kernel = kernel;
 window.close_view = widget.render({ model: kernel, el: document.getElementById("view") });

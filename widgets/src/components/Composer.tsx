@@ -54,7 +54,6 @@ export function Composer({ box }: { box: Box }): VNode {
   const area = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
   const stop = useRef<HTMLButtonElement>(null);
-  const [isComposing, setComposing] = useState(false);
   const isOff = !connection.isOpen || store.state.closed !== null;
   const isRunning = connection.isOpen && (store.isRunning || ui.isExpecting);
   const { options } = store;
@@ -85,7 +84,7 @@ export function Composer({ box }: { box: Box }): VNode {
   }, [isRunning]);
 
   const submit = (): void => {
-    if (isOff || isComposing) return;
+    if (isOff || box.afterwards) return;
     const text = box.text;
     if (text.trim() === "" && box.files.length === 0) return;
     const { files } = box;
@@ -162,12 +161,12 @@ export function Composer({ box }: { box: Box }): VNode {
           rows={1}
           dir="auto"
           value={box.text}
-          readOnly={isOff}
+          readOnly={isOff && connection.phase !== "connecting"}
           onInput={(event) => box.set(event.currentTarget.value)}
           onKeyDown={onKeyDown}
           onSelect={() => mentions?.update()}
-          onCompositionStart={() => setComposing(true)}
-          onCompositionEnd={() => setComposing(false)}
+          onCompositionStart={() => (box.afterwards = [])}
+          onCompositionEnd={() => box.release()}
           onPaste={(event) => {
             if (event.clipboardData?.files.length) {
               event.preventDefault();

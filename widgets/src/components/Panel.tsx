@@ -9,16 +9,16 @@ import { Composer } from "./Composer";
 import { Header } from "./Header";
 import { Log } from "./Log";
 
-/** One view of a chat. */
-export const Panel = ({ app, box }: { app: App; box: Box }): VNode => (
+/** One view of a chat. In another language all is drawn anew but the box: somebody may be writing there. */
+export const Panel = ({ app, box, language }: { app: App; box: Box; language: string }): VNode => (
   <AppProvider value={app}>
-    <Boundary>
+    <Boundary key={language + 1}>
       <Header box={box} />
     </Boundary>
-    <Boundary>
+    <Boundary key={language + 2}>
       <Log />
     </Boundary>
-    <div class="cn-banners">
+    <div class="cn-banners" key={language + 3}>
       <Boundary>
         <Banners />
       </Boundary>
