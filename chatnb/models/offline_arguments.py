@@ -33,6 +33,7 @@ weeks month months kb mb gb tb kw kwh
 """
 _UNITS = frozenset(_UNIT_WORDS.split())
 _FILLERS = frozenset({"is", "of", "the", "to", "number", "no", "nr", "id", "named", "called", "was", "be", "a", "an"})
+_POLITE = re.compile(r"\A(?:in|for|from|it's|it is)\s+(?=\S)|\s+please\Z", re.IGNORECASE)
 _YES = frozenset({"yes", "true", "on"})
 _NO = frozenset({"no", "false", "off"})
 _NOT_CODE = frozenset({"I", "A", "OK", "PLEASE", "YES", "NO", "AND", "OR", "NOT", "THE"})
@@ -65,6 +66,7 @@ def find_arguments(
     variables: Sequence[Mapping[str, Any]] = (),
     known: Mapping[str, Any] | None = None,
     is_answer: bool = False,
+    is_follow_up: bool = False,
 ) -> dict[str, Any]:
     """Read an action's arguments out of a text.
 
@@ -74,11 +76,12 @@ def find_arguments(
         variables: The notebook variables that may be named.
         known: Arguments that stand already.
         is_answer: Whether the text answers a question for arguments; then it may be the one missing text as it stands.
+        is_follow_up: Whether the text goes on from another; then its first word may be a name too.
 
     Returns:
         The arguments that were found, the known ones included. Defaults are left out.
     """
-    return _Reader(spec, text, variables, dict(known or {})).read(is_answer)
+    return _Reader(spec, text, variables, dict(known or {}), is_follow_up=is_follow_up).read(is_answer)
 
 
 def missing_arguments(spec: ActionSpec, arguments: Mapping[str, Any]) -> list[str]:
@@ -89,7 +92,13 @@ def missing_arguments(spec: ActionSpec, arguments: Mapping[str, Any]) -> list[st
 
 class _Reader:
     def __init__(
-        self, spec: ActionSpec, text: str, variables: Sequence[Mapping[str, Any]], found: dict[str, Any]
+        self,
+        spec: ActionSpec,
+        text: str,
+        variables: Sequence[Mapping[str, Any]],
+        found: dict[str, Any],
+        *,
+        is_follow_up: bool = False,
     ) -> None:
         self.spec = spec
         self.text = text
@@ -98,6 +107,8 @@ class _Reader:
         self.parameters = parameters(spec)
         self.tokens = _tokens(text)
         self.action_words = set(split_words(spec.name))
+        self.is_follow_up = is_follow_up
+        self.takes_names = True
 
     def read(self, is_answer: bool) -> dict[str, Any]:
         for name in self.parameters:
@@ -107,6 +118,7 @@ class _Reader:
         for name in self._open():
             if self.parameters[name].get("type") == "number":
                 self._take(name, self._number(name, with_unit=True))
+        self.takes_names = not is_answer
         if is_answer:
             self._take_answer()
         for name in self._open():
@@ -128,6 +140,7 @@ class _Reader:
             return
         words = [token for token in self._free("word", "quoted") if token.kind == "quoted" or _is_code(token.text)]
         answer = re.split(r"[,;\n]", self.text.strip())[0].strip(" .!'\"")
+        answer = _POLITE.sub("", answer)
         if words or not answer or len(answer.split()) > _LONGEST_ANSWER:
             return
         if str(schema.get("format", "")).startswith("date") or (is_variable(schema) and not answer.isidentifier()):
@@ -218,7 +231,29 @@ class _Reader:
         if kind != "string":
             return MISSING
         coded = [token for token in self._free("word") if _is_code(token.text)]
-        return self._first(name, [*self._free("quoted"), *coded, *self._free("date", "number")])
+        value = self._first(name, [*self._free("quoted"), *coded, *self._free("date", "number")])
+        return self._named(name) if value is MISSING else value
+
+    def _named(self, name: str) -> Any:
+        """A name within the text, such as New York: words that begin with a capital, though not as a sentence does."""
+        if not self.takes_names or name not in (self.spec.input_schema.get("required") or ()):
+            return MISSING
+        run: list[_Token] = []
+        for index, token in enumerate(self.tokens):
+            begins = index == 0 or self.tokens[index - 1].text in ".?!:"
+            is_name = token.kind == "word" and not token.is_used and self._is_name(token.text)
+            if is_name and (not begins or self.is_follow_up):
+                run.append(token)
+            elif run:
+                break
+        for token in run:
+            token.is_used = True
+        return " ".join(token.text for token in run) if run else MISSING
+
+    def _is_name(self, word: str) -> bool:
+        if not word[0].isupper() or len(word) < 2 or is_stop_word(word):
+            return False
+        return not set(split_words(word)) & self.action_words
 
     def _first(self, name: str, tokens: Sequence[_Token]) -> Any:
         for token in tokens:

@@ -10,11 +10,13 @@ from typing import Any
 from chatnb.models import offline_texts as texts
 from chatnb.models.anthropic_blocks import content_items
 from chatnb.models.offline_arguments import find_arguments, missing_arguments
-from chatnb.models.offline_words import choose, split_words
+from chatnb.models.offline_talk import TalkKind, kind_of_talk, small_talk
+from chatnb.models.offline_words import choices, choose, parameters, split_words
 from chatnb.models.port import ActionSpec, ModelMessage, ModelRequest, is_ephemeral
 
 _ASKED = re.compile(re.escape(texts.ASKING).replace(re.escape("{name}"), "([^`]+)"))
 _MAX_DEPTH = 20
+_FOLLOWS = re.compile(r"\W*(?:and|also|now|then|what about|how about|the same (?:for|with)|same (?:for|with))\b", re.I)
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class _Intent:
     arguments: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     tied: tuple[ActionSpec, ...] = ()
     text: str = ""
+    talk: TalkKind | None = None
 
 
 def make_plan(request: ModelRequest, messages: Sequence[ModelMessage]) -> Plan:
@@ -61,11 +64,13 @@ def make_plan(request: ModelRequest, messages: Sequence[ModelMessage]) -> Plan:
         arguments = intent.arguments[waiting[0].name]
         missing = missing_arguments(waiting[0], arguments)
         if missing:
-            told = _joined(told, texts.ask_for(waiting[0], missing))
+            told = _joined(told, texts.ask_for(waiting[0], missing, arguments))
         else:
             told = _joined(told, texts.announce(waiting[0]))
             call = (waiting[0].name, arguments)
     elif not called:
+        if intent.talk is not None:
+            return Plan(small_talk(intent.talk, request.actions, is_introduced=is_introduced))
         if not intent.tied:
             sample = texts.sample_for(split_words(intent.text))
             if sample is None:
@@ -116,7 +121,32 @@ def _intent(request: ModelRequest, messages: Sequence[ModelMessage], depth: int 
             if answered is not None:
                 return answered
     choice = choose(text, request.actions)
-    return _Intent(choice.actions, _arguments(request, choice.actions, text), choice.tied, text)
+    if choice.actions or choice.tied:
+        return _Intent(choice.actions, _arguments(request, choice.actions, text), choice.tied, text)
+    talk = kind_of_talk(text)
+    if talk is None and before is not None and depth < _MAX_DEPTH:
+        followed = _follow_up(request, _intent(request, messages[: before + 1], depth + 1), text)
+        if followed is not None:
+            return followed
+    return _Intent(text=text, talk=talk)
+
+
+def _follow_up(request: ModelRequest, prior: _Intent, text: str) -> _Intent | None:
+    """The action before once more, with what "and the South?" names in its place; None if it names nothing."""
+    if len(prior.actions) != 1:
+        return None
+    spec = prior.actions[0]
+    lead = _FOLLOWS.match(text)
+    rest = text[lead.end() :] if lead else text
+    found = find_arguments(spec, rest, variables=request.variables or (), is_follow_up=True)
+    if lead is None:  # a bare value: only one that is listed, and nothing beside it
+        schemas = parameters(spec)
+        found = {name: value for name, value in found.items() if choices(schemas[name])}
+        if set(split_words(text)) - {word for value in found.values() for word in split_words(str(value))}:
+            return None
+    if not found:
+        return None
+    return _Intent((spec,), {spec.name: {**prior.arguments[spec.name], **found}}, (), text)
 
 
 def _answer(request: ModelRequest, prior: _Intent, name: str, text: str) -> _Intent | None:
@@ -129,11 +159,25 @@ def _answer(request: ModelRequest, prior: _Intent, name: str, text: str) -> _Int
     if other and spec not in other:
         return None
     known = prior.arguments[name]
-    found = find_arguments(spec, text, variables=request.variables or (), known=known, is_answer=True)
+    if not other and kind_of_talk(text) == "leave" and not _takes_word(spec, known, text):
+        return _Intent(text=text, talk="leave")
+    if other:  # it is said anew: what it says now goes before what was said then
+        found = {**known, **find_arguments(spec, text, variables=request.variables or ())}
+    else:
+        found = find_arguments(spec, text, variables=request.variables or (), known=known, is_answer=True)
     if found == known and text.rstrip().endswith("?"):
         return None
     waiting = prior.actions[names.index(name) :]
     return _Intent(waiting, {**prior.arguments, name: found}, (), prior.text)
+
+
+def _takes_word(spec: ActionSpec, known: Mapping[str, Any], text: str) -> bool:
+    """Whether a word such as "no" can be the value of an argument that is missing."""
+    schemas = parameters(spec)
+    missing = [schemas[name] for name in missing_arguments(spec, known)]
+    words = set(re.findall(r"\w+", text.lower()))
+    listed = {str(value).lower() for schema in missing for value in choices(schema)}
+    return bool(words & listed) or any(schema.get("type") == "boolean" for schema in missing)
 
 
 def _pick(request: ModelRequest, prior: _Intent, text: str) -> _Intent | None:

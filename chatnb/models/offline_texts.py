@@ -19,10 +19,12 @@ MAX_ROWS = 10
 _MAX_CELL = 60
 _NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)*(?:[eE][+-]?\d+)?")
 
-_PLUG_IN = (
+PLUG_IN = (
     "To plug in Claude, set the environment variable `ANTHROPIC_API_KEY` and restart the kernel, "
     'or name the model: `Agent("claude-sonnet-4-5")`.'
 )
+
+SAMPLES_LINE = "I can also show you a sample: ask for a table, for code, for math or for a long text."
 
 _TABLE = """Here is a small table, made up for the occasion:
 
@@ -102,8 +104,7 @@ def cannot_know(specs: Sequence[ActionSpec], *, is_introduced: bool) -> str:
         text += "\n\nWhat I can do is call your actions:\n\n" + "\n".join(lines)
         if len(specs) > MAX_ACTIONS:
             text += f"\n- and {len(specs) - MAX_ACTIONS} more"
-    text += "\n\nI can also show you a sample: ask for a table, for code, for math or for a long text."
-    return f"{text}\n\n{_PLUG_IN}"
+    return f"{text}\n\n{SAMPLES_LINE}\n\n{PLUG_IN}"
 
 
 def action_line(spec: ActionSpec) -> str:
@@ -112,14 +113,16 @@ def action_line(spec: ActionSpec) -> str:
     return f"- `{spec.name}`: {summary}" if summary else f"- `{spec.name}`"
 
 
-def ask_for(spec: ActionSpec, missing: Sequence[str]) -> str:
-    """One question that names each missing argument with its description."""
+def ask_for(spec: ActionSpec, missing: Sequence[str], found: Mapping[str, Any] | None = None) -> str:
+    """One question that names each missing argument with its description, and what was understood so far."""
     known = parameters(spec)
     text = ASKING.format(name=spec.name)
+    understood = ", ".join(f"{name} is `{_cell(value).replace('`', '')}`" for name, value in (found or {}).items())
+    so_far = f" (So far: {understood}.)" if understood else ""
     if len(missing) == 1:
-        return f"{text}{_described(missing[0], known[missing[0]])}. What should it be?"
+        return f"{text}{_described(missing[0], known[missing[0]])}. What should it be?{so_far}"
     lines = [f"- {_described(name, known[name])}" for name in missing]
-    return f"{text}a little more:\n\n" + "\n".join(lines) + "\n\nWhat should they be?"
+    return f"{text}a little more:\n\n" + "\n".join(lines) + f"\n\nWhat should they be?{so_far}"
 
 
 def ask_which(specs: Sequence[ActionSpec]) -> str:

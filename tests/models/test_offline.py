@@ -260,6 +260,125 @@ class TestQuestions:
         assert inputs_of(fact) == []
         assert "can't know" in text_of(fact)
 
+    async def test_an_answer_may_be_called_off(self) -> None:
+        """ "Never mind" after a question leaves the wish, and does not ask again."""
+        asked = text_of(await answer("look up sales"))
+        for text in ("never mind", "Cancel that, please.", "no"):
+            left = await answer("look up sales", assistant(asked), text)
+            assert text_of(left) == "All right, I leave it."
+            assert inputs_of(left) == []
+        asked = text_of(await answer("total", actions=(SHOP,)))
+        left = await answer("total", assistant(asked), "never mind", actions=(SHOP,))
+        assert text_of(left) == "All right, I leave it."
+
+    async def test_no_may_be_an_answer(self) -> None:
+        """Where yes or no is asked for, "no" is the answer."""
+        switch = spec("lamp", "Switch the lamp.", ("lit",), lit={"type": "boolean"})
+        asked = text_of(await answer("lamp", actions=(switch,)))
+        assert inputs_of(await answer("lamp", assistant(asked), "no", actions=(switch,))) == [("lamp", {"lit": False})]
+
+    async def test_a_wish_said_anew_goes_first(self) -> None:
+        """Naming the action again is no answer to the question: what it says now stands, and its name is no value."""
+        asked = text_of(await answer("refund 12 EUR"))
+        anew = await answer("refund 12 EUR", assistant(asked), "Refund order 7, 250 EUR")
+        assert inputs_of(anew) == [("refund", {"order": "7", "amount": 250.0})]
+        again = text_of(await answer("look up sales", assistant(text_of(await answer("look up sales"))), "sales"))
+        assert "`region`" in again
+
+    async def test_the_question_says_what_was_understood(self) -> None:
+        """What was read already stands in the question, so that a wrong reading can be seen."""
+        assert "order is `20`" in text_of(await answer("refund order 20"))
+
+    async def test_polite_answers(self) -> None:
+        """An answer's small words are not part of it."""
+        asked = text_of(await answer("look up sales"))
+        for text in ("in emea", "emea please", "For emea."):
+            assert inputs_of(await answer("look up sales", assistant(asked), text)) == [("sales", {"region": "emea"})]
+
+
+WEATHER = spec("weather", "Look up the weather of a city.", ("city",), city={"type": "string"})
+SHOP = spec("total", "Add up.", ("product",), product={"type": "string", "enum": ["tea", "coffee"]})
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        ("text", "city"),
+        [
+            ("weather in Paris", "Paris"),
+            ("What's the weather in New York?", "New York"),
+            ("Show me the weather in 'San Juan'", "San Juan"),
+            ("Weather of Kyoto. Please!", "Kyoto"),
+        ],
+    )
+    async def test_names_are_found(self, text: str, city: str) -> None:
+        """A required text may be a name within the sentence: words that begin with a capital."""
+        assert await first_call(text, WEATHER) == ("weather", {"city": city})
+
+    @pytest.mark.parametrize(
+        "text", ["Weather", "Show the weather", "what's the Weather like today?", "weather. Please"]
+    )
+    async def test_other_words_are_no_names(self, text: str) -> None:
+        """How a sentence begins, the action's own name and stop words are none: it asks."""
+        assert await first_call(text, WEATHER) is None
+
+
+class TestFollowUps:
+    async def follow(self, action: Any, first: str, then: str) -> Any:
+        said = await answer(first, actions=(action,))
+        found = inputs_of(await answer(first, assistant(text_of(said)), then, actions=(action,)))
+        return found[0][1] if found else None
+
+    @pytest.mark.parametrize("then", ["and coffee?", "What about coffee", "coffee please", "Now coffee!", "coffee"])
+    async def test_another_value(self, then: str) -> None:
+        """ "and the coffee?" calls the action before once more, with the value that is named."""
+        assert await self.follow(SHOP, "total for tea", then) == {"product": "coffee"}
+
+    async def test_names(self) -> None:
+        """A name counts where the words say that they go on."""
+        assert await self.follow(WEATHER, "weather in Paris", "and in Rome?") == {"city": "Rome"}
+        assert await self.follow(WEATHER, "weather in Paris", "How about New York?") == {"city": "New York"}
+
+    @pytest.mark.parametrize("then", ["Nonsense", "and then?", "What is the capital of France?", "coffee is bad", "ok"])
+    async def test_all_else_goes_on_from_nothing(self, then: str) -> None:
+        """A sentence of its own calls nothing."""
+        assert await self.follow(WEATHER, "weather in Paris", then) is None
+        assert await self.follow(SHOP, "total for tea", then) is None
+
+
+class TestTalk:
+    @pytest.mark.parametrize("text", ["hi", "Hello there!", "good morning", "How are you?", "what can you do?", "help"])
+    async def test_greetings_and_questions_about_itself(self, text: str) -> None:
+        """It says what it is and what each action needs, and never that it can't know a greeting."""
+        said = text_of(await answer(text, actions=(SALES, SHOP)))
+        assert "offline model" in said
+        assert "can't know that" not in said
+        assert "`product` (tea, coffee)" in said
+        assert "ANTHROPIC_API_KEY" in said
+
+    @pytest.mark.parametrize(
+        ("text", "part"),
+        [
+            ("thanks", "You're welcome"),
+            ("Undo that", "chat.undo()"),
+            ("take it back", "chat.undo()"),
+            ("yes", "chat.approve()"),
+            ("ok, go ahead", "chat.approve()"),
+            ("Approve it", "chat.approve()"),
+            ("never mind", "I leave it"),
+            ("are you Claude?", "offline model"),
+        ],
+    )
+    async def test_small_talk(self, text: str, part: str) -> None:
+        """Thanks, undo, approvals in words: an answer that says what to do, and no call."""
+        said = await answer("look up sales in 'EU'", assistant("I'm the offline model."), text)
+        assert part in text_of(said)
+        assert inputs_of(said) == []
+
+    async def test_actions_go_first(self) -> None:
+        """A word that an action has is no small talk."""
+        undo = spec("undo", "Take back the last booking.")
+        assert await first_call("undo that", undo) == ("undo", {})
+
 
 class TestResults:
     async def told(self, output: Any) -> str:
