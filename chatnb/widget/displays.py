@@ -9,13 +9,13 @@ holds it loses nothing: shown or observed, it is there again.
 from __future__ import annotations
 
 import logging
+import sys
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import ipywidgets
-from ipywidgets.widgets import widget as _widgets
+import anywidget
 
 from .._ids import random_word
 from .assets import NOT_BUILT
@@ -111,7 +111,7 @@ def _current_place(shell: Any) -> Place | None:
     return (str(cell), str(request)) if cell and request else None
 
 
-class Displayed(ipywidgets.DOMWidget):  # type: ignore[misc]  # it has no types
+class Displayed(anywidget.AnyWidget):
     """The side of a `ChatWidget` that its host shows."""
 
     _panel: Panel | None = None
@@ -201,13 +201,14 @@ class Displayed(ipywidgets.DOMWidget):  # type: ignore[misc]  # it has no types
         others = [other for other in _living() if other is not self]
         if all(getattr(other, "layout", None) is not self.layout for other in others):
             self.layout.close()
-        ipywidgets.Widget.close(self)
+        super().close()
         for widget in (self, self.layout):
             widget.__dict__.pop("_repr_mimebundle_", None)  # `close` has hidden the method
 
 
 def _living() -> list[Any]:
-    return list(getattr(_widgets, "_instances", {}).values())
+    registry = sys.modules.get("ipywidgets.widgets.widget")
+    return list(getattr(registry, "_instances", {}).values())
 
 
 def _is_inside_another(widget: Displayed) -> bool:

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import anywidget
 import traitlets
 
 from .._ids import random_word
@@ -52,7 +51,7 @@ STATE_TRAITS = (
 _STATE_TRAITS = frozenset(STATE_TRAITS)
 
 
-class ChatWidget(Displayed, anywidget.AnyWidget):
+class ChatWidget(Displayed):
     """A panel of a chat.
 
     Args:
