@@ -193,6 +193,30 @@ describe("a growing text", () => {
     }
   });
 
+  it.each([
+    ["a list whose items stand apart", "1. a\n\n2. b\n\n   c\n\n3. d"],
+    ["an item with code, and one more", "1. a\n\n   ```\n   code\n   ```\n\n2. b\n\n- c\n\n      d"],
+    ["a table without outer bars", "a | b\n- | -\n1 | 2\n\n- | -"],
+    ["a number at the beginning of a line", "text\n3. three\n4. four\n- a\n- b"],
+    ["lines of Windows", "# Head\r\n\r\n- a\r\n- b\r\n\r\n| a |\r\n|---|\r\n| 1 |\r\n\r\n```\r\nx\r\n```\r\n\r\nend"],
+    ["rules below a text", "text\n***\n---\n___\nmore\n---\n"],
+    ["a formula in the lines of a heading", "text\n$$\nx\n$$\nmore\n---\n"],
+  ])("C20 of widget.md: %s is at the end what a finished text draws", (_, text) => {
+    const stream = new TextStream();
+    for (let end = 1; end < text.length; end += 1) stream.blocks(text.slice(0, end), false);
+    const plain = (blocks: { token: unknown }[]): string => JSON.stringify(blocks.map(({ token }) => token));
+    expect(plain(stream.blocks(text, true))).toBe(plain(new TextStream().blocks(text, true)));
+  });
+
+  it.each([
+    ["Here it is:\n| a | b", "|"],
+    ["> | a | b |\n> |--", "|"],
+    ["so **\\(", "*"],
+    ["one\\\n", "\\"],
+  ])("C20 of widget.md: no sign of %j flashes", (text, sign) => {
+    expect(raw(mend(text))).not.toContain(sign);
+  });
+
   it("C19 of widget.md: settled blocks are not made anew", () => {
     const stream = new TextStream();
     const [first] = stream.blocks("One.\n\nTwo.\n\nThr", false);

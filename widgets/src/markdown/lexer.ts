@@ -21,6 +21,7 @@ const math = (raw: string, text: string | undefined, display: boolean): MathToke
 // the sign of an address than an address can be long.
 const TEXT =
   /^([`~]+|[^`~])(?:(?= {2,}\n)|(?=[\w.!#$%&'*+/=?`{|}~-]{1,64}@)|[\s\S]*?(?:(?=[\\<!\[`*~_$]|https?:\/\/|ftp:\/\/|www\.|$)|[^ ](?= {2,}\n)|[^\w.!#$%&'*+/=?`{|}~-](?=[\w.!#$%&'*+/=?`{|}~-]{1,64}@)))/;
+const ENDS = /\n {0,3}(?:(?:([*_-])[ \t]*)(?:\1[ \t]*){2,}(?:\n|$)|\$\$|\\\[)/;
 const ADDRESS = /^(?:[\w.+-]{1,64}@|(?:ftp|https?):\/\/|www\.)/i;
 // Escapes, code, tags and links: no sign in them opens or closes emphasis outside.
 const MASKED = /\\[\p{P}\p{S}]|`[^`]*`|<[^<>]*>|\[([^[\]]*)\](\((?:\\.|[^\\()]|\((?:\\.|[^\\()])*\)){0,2000}\))?/gu;
@@ -79,6 +80,15 @@ class TextTokenizer extends Tokenizer {
 
   override url(src: string): Tokens.Link | undefined {
     return ADDRESS.test(src) ? super.url(src) : undefined;
+  }
+
+  override lheading(src: string): Tokens.Heading | undefined {
+    const token = super.lheading(src);
+    if (!token) return undefined;
+    // What ends a paragraph is in no heading; what has begun to be read is forgotten.
+    if (!ENDS.test(token.text)) return token;
+    this.lexer["inlineQueue"].pop();
+    return undefined;
   }
 
   override paragraph(src: string): Tokens.Paragraph | undefined {

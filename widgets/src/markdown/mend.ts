@@ -13,19 +13,22 @@ export function isInFence(text: string): boolean {
   return open !== "";
 }
 
+const ROW = /^((?: {0,3}>)* {0,3})(\|.*)/;
+
 /** A table whose second line has not come yet is drawn as a table already. */
 function mendTable(text: string): string {
-  const start = text.lastIndexOf("\n\n") + 1;
-  const lines = text.slice(start).replace(/^\n/, "").split("\n");
-  const head = lines[0] ?? "";
-  if (!head.startsWith("|") || lines.length > 2) return text;
-  const rule = lines[1] ?? "";
-  if (rule !== "" && !/^[|:\- ]+$/.test(rule)) return text;
-  if (/^\|\s*$/.test(head)) return text.slice(0, text.length - lines.join("\n").length);
-  const cells = Math.max(1, head.replace(/\\\|/g, "").replace(/\|\s*$/, "").split("|").length - 1);
-  const whole = head.trimEnd().endsWith("|") && head.length > 1 ? head : head + " |";
-  const before = text.slice(0, text.length - lines.join("\n").length);
-  return before + whole + "\n" + "| --- ".repeat(cells) + "|";
+  const lines = text.split("\n");
+  let at = lines.length - 1;
+  // Its rule may have begun.
+  if (/^[>|:\- ]*$/.test(lines[at] as string) && ROW.test(lines[at - 1] ?? "")) at -= 1;
+  const [, mark = "", head] = ROW.exec(lines[at] as string) ?? [];
+  if (head === undefined || ROW.test(lines[at - 1] ?? "")) return text;
+  lines.length = at;
+  if (head.trim() !== "|") {
+    const cells = Math.max(1, head.replace(/\\\|/g, "").replace(/\|\s*$/, "").split("|").length - 1);
+    lines.push(mark + (head.trimEnd().endsWith("|") ? head : head + " |"), mark + "| --- ".repeat(cells) + "|");
+  }
+  return lines.join("\n");
 }
 
 /** Math that is not closed yet is drawn as math; a dollar sign before a digit or a space stays a price. */
@@ -132,8 +135,8 @@ function closeInline(text: string): string {
 
 // The beginning of a line that its first word makes a list, a heading or a quotation; a box to tick.
 const MARKER = /(\n|^)[ \t>]*(?:[-+*#>=]+|\d{1,9}[.)]?)[ \t]*(?:\[[ x]?\]?[ \t]*)?$/i;
-// An entity, an address or a tag that is not whole.
-const BEGUN = /(?:&#?\w{0,31}|<[a-z/!][^\s<>]*|<)$/i;
+// An entity, an address, a tag or a break of a line that is not whole.
+const BEGUN = /(?:&#?\w{0,31}|<[a-z/!][^\s<>]*|<|\\\n)$/i;
 const SIGNS = "*_~`[!$\\";
 
 /** Whether the sign at an index stands behind a backslash, which makes it a letter. */
@@ -143,12 +146,18 @@ function isEscaped(text: string, at: number): boolean {
   return count % 2 === 1;
 }
 
+/** A run of signs at the very end may open or close; it is shown once it is known which. */
+function trim(text: string): string {
+  let end = text.length;
+  while (end > 0 && SIGNS.includes(text[end - 1] as string) && !isEscaped(text, end - 1)) end -= 1;
+  return text.slice(0, end);
+}
+
 /** Closes what a text that still grows has open, so that no raw sign flashes. */
 export function mend(text: string): string {
   if (isInFence(text)) return text.replace(/\n[ \t>]*[`~]+$/, "\n");
   if (/\n[ \t>]*(?:`{3,}|~{3,})\s*$/.test(text)) return text;
-  // A run of signs at the very end may open or close; it is shown once it is known which.
-  let end = text.replace(BEGUN, "").length;
-  while (end > 0 && SIGNS.includes(text[end - 1] as string) && !isEscaped(text, end - 1)) end -= 1;
-  return mendTable(closeInline(mendMath(text.slice(0, end).replace(MARKER, "$1"))));
+  const cut = trim(text.replace(BEGUN, "")).replace(MARKER, "$1");
+  const math = mendMath(cut);
+  return mendTable(closeInline(math.length < cut.length ? trim(math) : math));
 }

@@ -17,29 +17,33 @@ const REFERENCE = /^ {0,3}\[[^\]]+\]:/m;
 export class TextStream {
   private text = "";
   private settled: Block[] = [];
+  /** Where the first block begins that is not settled, and up to where has been looked for settled ones. */
   private offset = 0;
+  private seen = 0;
   private whole: Block[] | null = null;
 
   blocks(text: string, isDone: boolean): Block[] {
+    text = text.replace(/\r\n?/g, "\n");
     if (!text.startsWith(this.text)) {
       this.settled = [];
-      this.offset = 0;
+      this.offset = this.seen = 0;
     } else if (text === this.text && isDone && this.whole) return this.whole;
     this.whole = null;
     this.text = text;
     if (isDone) return (this.whole = this.finish(text));
-    let tail = text.slice(this.offset);
-    const tokens = lex(tail);
-    let last = tokens.length - 1;
-    while (last > 0 && tokens[last]?.type === "space") last -= 1;
-    let used = 0;
-    for (const token of tokens.slice(0, Math.max(0, last))) {
-      used += token.raw.length;
-      this.settled.push({ token, raw: token.raw });
+    // What a line is, is known at its end: it may still go on with the list before it, or rule a table.
+    const end = text.lastIndexOf("\n") + 1;
+    if (end > this.seen) {
+      this.seen = end;
+      const tokens = lex(text.slice(this.offset, end));
+      let last = tokens.length - 1;
+      while (last > 0 && tokens[last]?.type === "space") last -= 1;
+      for (const token of tokens.slice(0, Math.max(0, last))) {
+        this.offset += token.raw.length;
+        this.settled.push({ token, raw: token.raw });
+      }
     }
-    this.offset += used;
-    tail = tail.slice(used);
-    const open = lex(mend(tail)).map((token) => ({ token, raw: token.raw }));
+    const open = lex(mend(text.slice(this.offset))).map((token) => ({ token, raw: token.raw }));
     return [...this.settled, ...open].filter(({ token }) => token.type !== "space");
   }
 
