@@ -30,6 +30,11 @@ const HELLO_SLOW = 1000;
 const RESYNC = 500;
 const SILENCE = 5000;
 
+function onPage(event: string, fn: () => void): () => void {
+  addEventListener(event, fn);
+  return () => removeEventListener(event, fn);
+}
+
 /** Says hello, keeps the view in step with the kernel, and carries commands (spec/widget.md, section 3). */
 export class Connection {
   readonly view = randomId();
@@ -86,6 +91,9 @@ export class Connection {
     this.unsubscribe = [
       this.transport.onMessage((content, buffers) => this.receive(content as Frame, buffers)),
       this.transport.onGone(() => this.gone()),
+      // A page that is left, or comes back as it was.
+      onPage("pagehide", () => this.bye()),
+      onPage("pageshow", () => this.requestReset()),
     ];
     this.sayHello();
     this.silenceTimer = setInterval(() => {
@@ -99,16 +107,20 @@ export class Connection {
   }
 
   stop(): void {
+    this.bye();
+    this.stopped = true;
+    this.halt();
+    for (const fn of this.unsubscribe) fn();
+  }
+
+  private bye(): void {
     if (this.phase !== "gone" && this.answered) {
       try {
         this.transport.send({ ...this.outbox.stamp(), id: randomId(), type: "bye" });
       } catch {
-        // Best effort: a view that cannot say goodbye is found out by the kernel.
+        // Best effort.
       }
     }
-    this.stopped = true;
-    this.halt();
-    for (const fn of this.unsubscribe) fn();
   }
 
   /** Sends a command and waits for its ack. Rejects with a `CommandError` whose message is for people. */

@@ -50,6 +50,24 @@ describe("hello", () => {
   });
 });
 
+describe("a page that is left", () => {
+  it("widget.md 3.2: says bye for its views, and hello again if it comes back as it was", () => {
+    const { transport, greet, connection } = connect();
+    greet([]);
+    const before = transport.of("hello").length;
+    dispatchEvent(new Event("pagehide"));
+    expect(transport.of("bye")).toMatchObject([{ view: connection.view }]);
+    dispatchEvent(new Event("pageshow"));
+    vi.advanceTimersByTime(600);
+    expect(transport.of("hello").length).toBeGreaterThan(before);
+    greet([]);
+    connection.stop();
+    expect(transport.of("bye")).toHaveLength(2);
+    dispatchEvent(new Event("pagehide"));
+    expect(transport.of("bye")).toHaveLength(2);
+  });
+});
+
 describe("loss", () => {
   it("C9 of widget.md: a gap asks for the state once per 500 ms and applies nothing until it comes", () => {
     const { transport, store, greet, ops } = connect();
