@@ -78,9 +78,12 @@ class ChatInputs:
         *,
         body: Mapping[str, JsonValue] | None = None,
         client_data: Any = None,
+        client_tools: Sequence[ClientTool] = (),
         _origin: str = "chat",
     ) -> Submission:
         """Give the chat a command: a chat action of the app's own or a built-in one, as a model or a dict with `type`.
+
+        Body, client data and client-side tools are those of its answer, if it has one.
 
         Raises:
             InputError: It has no `type`.
@@ -91,7 +94,15 @@ class ChatInputs:
         if not isinstance(chat_action, Mapping) or not isinstance(chat_action.get("type"), str):
             raise InputError("a chat action is a dict (or model) with a `type`, as in {'type': 'undo'}")
         payload = {"action": as_json(dict(chat_action), "the chat action")}
-        return self._submit("action", payload, body=body, client_data=client_data, origin=_origin, live=live)
+        return self._submit(
+            "action",
+            payload,
+            body=body,
+            client_data=client_data,
+            client_tools=client_tools,
+            origin=_origin,
+            live=live,
+        )
 
     def regenerate(
         self,
@@ -141,9 +152,18 @@ class ChatInputs:
         """Keep the conversation up to and including a message."""
         return self.act({"type": "rollback", "messageId": message_id}, _origin=_origin)
 
-    def edit(self, message_id: str, text: str, *, _origin: str = "chat") -> Submission:
+    def edit(
+        self,
+        message_id: str,
+        text: str,
+        *,
+        body: Mapping[str, JsonValue] | None = None,
+        client_tools: Sequence[ClientTool] = (),
+        _origin: str = "chat",
+    ) -> Submission:
         """Put another version of a message beside it, and answer that if it is the user's."""
-        return self.act({"type": "edit", "messageId": message_id, "text": text}, _origin=_origin)
+        action = {"type": "edit", "messageId": message_id, "text": text}
+        return self.act(action, body=body, client_tools=client_tools, _origin=_origin)
 
     def switch(self, message_id: str, *, _origin: str = "chat") -> Submission:
         """Show another version of a message, and what followed it. Takes a message or node id."""

@@ -11,26 +11,23 @@ from typing import Any
 from .._json import JsonValue
 from ..turns.records import ChatState, Outcome, Update
 from .answers import answer_problem
-from .attachments import file_parts
 from .cells import CellInserts
 from .channel import Channel, error_ack
 from .client_tools import ClientTools, output_problem
 from .commands import Answer, Fields, refusal
 from .inputs import BodyMaker
 from .notices import Notices
-from .picture import REFUSED_STAGES
 from .reads import Reads
 from .seam import ChatSeam
+from .sends import Sends
 from .settings import Settings
 from .site import DECIDED, WidgetSite
 from .view_form import ViewForm
 
 logger = logging.getLogger("chatnb.widget")
 
-KEPT = 1_000
 
-
-class WidgetDeeds(Reads):
+class WidgetDeeds(Reads, Sends):
     """Carries out the commands of one widget.
 
     Args:
@@ -68,11 +65,11 @@ class WidgetDeeds(Reads):
         self.tools = ClientTools(seam, channel, settings.client_tools, settings.on_tool_call, self._settle_tool)
         self.notices = Notices(form, channel.refresh)
         self.cells = CellInserts(channel)
-        self.command_ids: dict[str, str] = {}
+        self.command_ids = {}
         self._greetings: dict[str, tuple[Any, Answer]] | None = None
         self._unwritten: list[tuple[Any, Answer, Fields | None, Fields | None]] = []
-        self._submissions: OrderedDict[str, tuple[Any, str]] = OrderedDict()
-        self._taken_back: OrderedDict[str, None] = OrderedDict()
+        self._submissions = OrderedDict()
+        self._taken_back = OrderedDict()
 
     # --- what the desk asks for ---------------------------------------------------------------------------------
 
@@ -153,82 +150,13 @@ class WidgetDeeds(Reads):
             self._unwritten.append((submission, answer, result, skipped))
             self._seam.spawn(self._when_done(submission), "answer of a command")
 
+    def _around(self, trigger: str, message_id: str | None) -> dict[str, Any]:
+        """Return what the widget adds to an input that is answered."""
+        return {"client_tools": self._settings.client_tools, **self._body.options(trigger, message_id, None)}
+
     async def _when_done(self, submission: Any) -> None:
         await submission
         self.on_update(Update(kind="queue"), self._seam.state())
-
-    def _send(self, command: Any, buffers: Sequence[bytes], answer: Answer) -> None:
-        if command.id in self._taken_back:
-            answer(error_ack("failed", "Taken back before it was sent."))
-            return
-        files = file_parts(
-            command.files,
-            buffers,
-            allowed=self._settings.allow_attachments,
-            max_bytes=self._settings.max_attachment_bytes,
-        )
-        if not command.text.strip() and not files:
-            answer(error_ack("invalid", "Write something first.", "text"))
-            return
-        options = self._body.options("submit-message", None, None)
-        parts = [{"type": "text", "text": command.text}] if command.text.strip() else []
-        submission = self._seam.do("send", [*parts, *files], client_tools=self._settings.client_tools, **options)
-        self._submissions[command.id] = (submission, command.text)
-        while len(self._submissions) > KEPT:
-            self._submissions.popitem(last=False)
-        input_id = self._seam.input_id(submission)
-        if input_id is not None:
-            self.command_ids = {**dict(list(self.command_ids.items())[-200:]), input_id: command.id}
-            self._channel.refresh()
-        self._seam.spawn(self._follow(command.id, submission), "outcome of a sent message")
-        refused = error_ack("busy", "A reply is being written; send it again when it is done.")
-        self.finish(submission, answer, {"inputId": input_id} if input_id else None, refused)
-
-    async def _follow(self, command_id: str, submission: Any) -> None:
-        """Give a text back that was not taken after all."""
-        outcome: Outcome = await submission
-        error = outcome.error
-        if outcome.status == "error" and error is not None and error.stage in REFUSED_STAGES:
-            self.notices.show(
-                {
-                    "id": f"input-{command_id}",
-                    "level": "error",
-                    "text": self._form.text(error.message),
-                    "actions": [{"kind": "restoreText", "commandId": command_id}],
-                }
-            )
-
-    def _cancel(self, command: Any, answer: Answer) -> None:
-        if command.command_id is not None:
-            known = self._submissions.get(command.command_id)
-            if known is None:
-                self._taken_back[command.command_id] = None
-                while len(self._taken_back) > KEPT:
-                    self._taken_back.popitem(last=False)
-                answer({"ok": True, "result": {"text": None}})
-                return
-            submission, text = known
-            if submission.done:
-                answer(error_ack("not_found", "This was answered already."))
-                return
-            submission.stop()
-            self._seam.spawn(self._take_back(submission, text, answer), "a message taken back")
-            return
-        found = self._seam.cancel_input(command.input_id or "")
-        if found is None:
-            answer(error_ack("not_found", "This does not wait any more."))
-            return
-        answer({"ok": True, "result": {"text": found}})
-
-    async def _take_back(self, submission: Any, text: str, answer: Answer) -> None:
-        """A text whose turn had begun is taken off the history too: the person has it back in the box."""
-        outcome: Outcome = await submission
-        if outcome.status != "skipped":
-            state = self._seam.state()
-            last = next((message for message in reversed(state.messages) if message.role == "user"), None)
-            if last is not None and last.text == text and state.status == "ready":
-                self._seam.do("undo")
-        answer({"ok": True, "result": {"text": text}})
 
     def stop(self) -> None:
         """Stop the running turn, and what works on client-side calls."""
@@ -240,7 +168,7 @@ class WidgetDeeds(Reads):
         answer({"ok": True})
 
     def _act(self, command: Any, answer: Answer) -> None:
-        self.finish(self._seam.do("act", command.action), answer)
+        self.finish(self._seam.do("act", command.action, **self._around("action-turn", None)), answer)
 
     def _is_gone(self, message_id: str | None, answer: Answer, *, shown: bool = True) -> bool:
         """Refuse a command about a message that is no more: its control says so, and what was typed stays there."""
@@ -252,9 +180,8 @@ class WidgetDeeds(Reads):
     def _regenerate(self, command: Any, answer: Answer) -> None:
         if self._is_gone(command.message_id, answer):
             return
-        options = self._body.options("regenerate-message", command.message_id, None)
-        tools = self._settings.client_tools
-        self.finish(self._seam.do("regenerate", command.message_id, client_tools=tools, **options), answer)
+        around = self._around("regenerate-message", command.message_id)
+        self.finish(self._seam.do("regenerate", command.message_id, **around), answer)
 
     def _edit(self, command: Any, answer: Answer) -> None:
         if not command.text.strip():
@@ -262,7 +189,8 @@ class WidgetDeeds(Reads):
             return
         if self._is_gone(command.message_id, answer):
             return
-        self.finish(self._seam.do("edit", command.message_id, command.text), answer)
+        around = self._around("action-turn", command.message_id)
+        self.finish(self._seam.do("edit", command.message_id, command.text, **around), answer)
 
     def _rollback(self, command: Any, answer: Answer) -> None:
         self._on_message(command, answer)
@@ -293,9 +221,7 @@ class WidgetDeeds(Reads):
     _redo = _clear = _undo
 
     def _continue(self, command: Any, answer: Answer) -> None:
-        options = self._body.options("continuation", None, None)
-        tools = self._settings.client_tools
-        self.finish(self._seam.do("continue_last_turn", client_tools=tools, **options), answer)
+        self.finish(self._seam.do("continue_last_turn", **self._around("continuation", None)), answer)
 
     def _discard(self, command: Any, answer: Answer) -> None:
         result = self._seam.chat.discard()

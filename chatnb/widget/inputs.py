@@ -20,8 +20,8 @@ class SendRequest:
     """What `prepare_send_messages_request` gets.
 
     Attributes:
-        trigger: `"submit-message"`, `"regenerate-message"` or `"continuation"`.
-        message_id: The message that is regenerated, or None.
+        trigger: `"submit-message"`, `"regenerate-message"`, `"action-turn"` or `"continuation"`.
+        message_id: The message that is regenerated or edited, or None.
         messages: The history as the widget shows it.
         body: The body so far.
     """

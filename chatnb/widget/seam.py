@@ -176,6 +176,11 @@ class ChatSeam:
         input_ = getattr(submission, "_input", None)
         return None if input_ is None else str(input_.row.id)
 
+    def is_of(self, submission: Submission, message: UIMessage) -> bool:
+        """Tell whether a message of the history is the one that an input has sent."""
+        input_ = getattr(submission, "_input", None)
+        return input_ is not None and bool(input_.message.id == message.id)
+
     def outcome(self, submission: Submission) -> Outcome | None:
         """Return the outcome of an input that is done, without waiting."""
         return submission._future.result() if submission.done else None

@@ -15,7 +15,8 @@ from .client_tools import ToolCall
 from .inputs import BodyOption, SendRequest
 
 THEMES = ("auto", "light", "dark")
-_LENGTH = re.compile(r"0|\d+(\.\d+)?(px|em|rem|ex|ch|vh|vw|vmin|vmax|dvh|svh|lvh|cm|mm|in|pt|pc|q|%)", re.IGNORECASE)
+_UNITS = "px|r?(em|ex|ch|ic|lh|cap)|[dsl]?v(h|w|b|i|min|max)|cq(w|h|b|i|min|max)|cm|mm|in|pt|pc|q|%"
+_LENGTH = re.compile(rf"\+?(0|(\d+(\.\d+)?|\.\d+)(e[+-]?\d{{1,3}})?({_UNITS}))", re.IGNORECASE)
 _CALC = re.compile(r"(calc|min|max|clamp)\([\w\s.,%+*/()-]+\)", re.IGNORECASE)
 
 # The names of the public interface, in its order, with what each is called here.

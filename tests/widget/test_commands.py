@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -74,7 +75,12 @@ class TestOnce:
     def test_cancel_after_its_send_began(self, rig: Rig) -> None:
         """3.2: whichever order they arrive in, that text is not answered and returns to the box."""
         rig.page()
-        rig.chat._do_send = lambda submission, origin, parts: rig.chat.say(parts[0]["text"])  # type: ignore[method-assign]
+
+        def say(submission: Any, origin: str, parts: Any) -> None:
+            rig.chat.say(parts[0]["text"])
+            submission._input = SimpleNamespace(row=SimpleNamespace(id="i1"), message=rig.chat._chain[-1])
+
+        rig.chat._do_send = say  # type: ignore[method-assign]
         receive(rig, type="send", id="m1", text="never mind")
         rig.panel.desk.receive(
             {"v": 1, "epoch": rig.panel.channel.epoch, "view": "v", "id": "c", "type": "cancel", "commandId": "m1"}

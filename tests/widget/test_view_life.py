@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import itertools
 import json
 from typing import Any
 
@@ -11,10 +12,12 @@ import pytest
 from ipywidgets.embed import embed_data, embed_minimal_html
 
 from chatnb import Agent
+from chatnb.errors import ConfigError
 from chatnb.models import Reply, ScriptedModel, Usage
 from chatnb.widget import ChatWidget
+from chatnb.widget.settings import check_height
 
-from .shown import Shown, quiet, refund, shown
+from .shown import PICK, Shown, quiet, refund, shown
 
 
 def say(view: Shown, type: str, id: str, **fields: Any) -> None:
@@ -100,6 +103,63 @@ class TestDoubles:
             await quiet(view)
             assert answers(view, "h") == [(True, None)] * 2
             assert len([f for f in view.sent if f["type"] == "secret"]) == 1
+
+
+class TestTakenBack:
+    @pytest.mark.parametrize("late", [False, True])
+    @pytest.mark.parametrize("order", list(itertools.permutations(["send", "cancel", "stop"])), ids="-".join)
+    async def test_in_whatever_order(self, order: tuple[str, ...], late: bool) -> None:
+        """3.2: `stop` preceded by `cancel`: in whichever order, that text is not answered, and given back."""
+        async with shown("earlier", Reply("a b c", hang=True)) as view:
+            await view.hello()
+            await view.widget.send_message("hello")
+            for kind in order:
+                fields = {"send": {"text": "hello"}, "cancel": {"commandId": "send"}, "stop": {}}[kind]
+                say(view, kind, kind, **fields)
+                if late:
+                    await asyncio.sleep(0.05)
+            await quiet(view)
+            assert [m.text for m in view.widget.messages] == ["hello", "earlier"]
+            assert (view.widget.status, answers(view, "cancel"), answers(view, "stop")) == (
+                "ready",
+                [(True, None)],
+                [(True, None)],
+            )
+
+    async def test_what_was_answered_stays(self) -> None:
+        """3.2: an answered text is not taken back, nor is another's one that reads the same."""
+        async with shown("one", Reply("a b c", hang=True), "two") as view:
+            await view.hello()
+            say(view, "send", "s1", text="hello")
+            await quiet(view)
+            say(view, "cancel", "c1", commandId="s1")
+            say(view, "send", "s2", text="hello")
+            await asyncio.sleep(0.05)
+            view.widget.stop()
+            await quiet(view)
+            await view.mock.chat.send("hello")
+            say(view, "cancel", "c2", commandId="s2")
+            await quiet(view)
+            assert answers(view, "c1") == [(False, "not_found")]
+            assert [m.text for m in view.widget.messages][-2:] == ["hello", "two"]
+
+    async def test_while_its_body_is_made(self) -> None:
+        """3.2: a text that is taken back before it was sent was not refused because something runs."""
+        gate = asyncio.Event()
+
+        async def body() -> dict[str, int]:
+            await gate.wait()
+            return {}
+
+        async with shown("never", body=body) as view:
+            await view.hello()
+            say(view, "send", "s", text="hello")
+            await asyncio.sleep(0.02)
+            say(view, "cancel", "c", commandId="s")
+            gate.set()
+            await quiet(view)
+            assert (answers(view, "s"), answers(view, "c")) == ([(False, "failed")], [(True, None)])
+            assert view.widget.messages == ()
 
 
 class TestFirstMessages:
@@ -195,14 +255,65 @@ class TestSavedState:
             assert view.widget.get_state(["title"], drop_defaults=True).keys() <= {"title"}
 
 
-@pytest.mark.parametrize("reply", ["a"])
 class TestBodies:
-    async def test_a_sync_function_is_called_off_the_loop(self, reply: str) -> None:
+    async def test_a_sync_function_is_called_off_the_loop(self) -> None:
         """Section 1: evaluated where a person's functions run; an awaitable that a sync one returns is awaited."""
 
         async def made() -> dict[str, int]:
             return {"a": 1}
 
-        async with shown(reply, body=lambda: made(), prepare_send_messages_request=lambda request: None) as view:
+        async with shown("a", body=lambda: made(), prepare_send_messages_request=lambda request: None) as view:
             assert (await view.widget.send_message("x")).status == "completed"
             assert view.mock.chat._engine.last_body == {"a": 1}
+
+    async def test_of_whatever_is_answered(self) -> None:
+        """Section 1: `body` for each input, client tools with the inputs: an edit in a view too, and a chat action."""
+        bodies: list[Any] = []
+        asked: list[Any] = []
+        agent = Agent(ScriptedModel(["a", "b", "c", "d"]))
+
+        @agent.on_turn_start
+        def start(event: Any) -> None:
+            bodies.append(event.body)
+
+        def prepare(request: Any) -> None:
+            asked.append((request.trigger, request.message_id))
+
+        options = {"body": lambda: {"n": 1}, "prepare_send_messages_request": prepare, "client_tools": [PICK]}
+        async with shown(agent=agent, **options) as view:
+            await view.hello()
+            await view.command("send", text="x")
+            await quiet(view)
+            first = view.widget.messages[0].id
+            assert (await view.command("edit", messageId=first, text="y"))["ok"]
+            await quiet(view)
+            edited = view.widget.messages[0].id
+            assert (await view.command("act", action={"type": "edit", "messageId": edited, "text": "z"}))["ok"]
+            await quiet(view)
+            await view.command("regenerate")
+            await quiet(view)
+            assert bodies == [{"n": 1}] * 4
+            assert [[tool.name for tool in request.actions] for request in view.mock.requests] == [["pick"]] * 4
+            assert asked == [
+                ("submit-message", None),
+                ("action-turn", first),
+                ("action-turn", None),
+                ("regenerate-message", None),
+            ]
+
+
+class TestHeights:
+    @pytest.mark.parametrize(
+        "height", [".5em", "1e2px", "+5px", "10lh", "50cqh", "40dvw", "calc(100% - 2em)", "auto", "0"]
+    )
+    def test_a_css_length(self, height: str) -> None:
+        """Section 1: `height` is a CSS length or "auto"."""
+        assert check_height(height) == height
+
+    @pytest.mark.parametrize(
+        "height", ["-5px", "5", "px", "fit-content", "inherit", "1px;x:y", "5px 6px", "", "1e9999px"]
+    )
+    def test_none(self, height: str) -> None:
+        """Section 1: else `ConfigError`."""
+        with pytest.raises(ConfigError):
+            check_height(height)
