@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from .actions import Action, Catalog
     from .kernel.objects import ChatObjects
 
-MENTION = "data-variable"
 MENTION_SECONDS = 10.0
+"""How long a turn waits for the summaries of its mentions."""
 SHOW_SECONDS = 0.1
 
 
@@ -98,10 +98,10 @@ class Notebook:
         What an edited message holds of its former version stays as it was sent. Summaries are made on the main
         thread; one that takes longer than 10 s is said to be unavailable.
         """
-        from .kernel.variables_mentions import unavailable_part
+        from .kernel.variables_mentions import MENTION_TYPE, unavailable_part
 
         wire = message.to_wire()
-        held = {part["data"].get("name") for part in wire["parts"] if part["type"] == MENTION}
+        held = {part["data"].get("name") for part in wire["parts"] if part["type"] == MENTION_TYPE}
         names = [name for name in self.mentions.known(message.text) if name not in held]
         if not names:
             return message

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Any, Literal
@@ -10,6 +9,7 @@ from typing import Any, Literal
 from chatnb._json import JsonValue
 from chatnb.actions import Action, ActionContext, action, action_errors
 from chatnb.errors import ActionError
+from chatnb.kernel.host import running_shell
 from chatnb.kernel.notebook import ChatNotebook, notebook_of
 from chatnb.kernel.run_code import run_cell
 from chatnb.kernel.variables_rows import inspect_object
@@ -131,8 +131,7 @@ def _sharing(ctx: ActionContext) -> ChatNotebook:
 
 def _set_next_input(source: str, notebook: ChatNotebook) -> bool:
     """Offer a text as the next input, where there is one: in the terminal, and while a cell runs."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
+    shell = running_shell()
     if shell is None or not notebook.watch.is_busy:
         return False
     shell.set_next_input(source)

@@ -11,6 +11,7 @@ from typing import Any
 
 from chatnb.errors import InputNotAvailableError
 from chatnb.kernel.figures import Figures
+from chatnb.kernel.host import running_shell
 from chatnb.kernel.outputs import Outputs, current_outputs, going_to
 from chatnb.runtime.streams import hook_streams
 
@@ -38,23 +39,13 @@ def capture(outputs: Outputs) -> Iterator[Outputs]:
             figures.take()
 
 
-def is_captured() -> bool:
-    """Say whether the running code is a call's."""
-    return current_outputs.get() is not None
-
-
 def install() -> None:
     """Put the hooks into this process, once; harmless if they are there."""
     hook_streams()
-    shell = _shell()
+    shell = running_shell()
     if shell is not None:
         _hook_display(shell.display_pub)
     _guard_input(getattr(shell, "kernel", None))
-
-
-def _shell() -> Any:
-    ipython = sys.modules.get("IPython")
-    return None if ipython is None else ipython.get_ipython()
 
 
 def _hook_display(publisher: Any) -> None:

@@ -45,6 +45,16 @@ def take_figure(figure: Any, outputs: Outputs) -> None:
         _close(figure)
 
 
+def is_open_figure_of(figure: Any, outputs: Outputs) -> bool:
+    """Tell whether a figure is open in pyplot and was made by the call of these outputs."""
+    pyplot: Any = sys.modules.get("matplotlib.pyplot")
+    # Every call has new figures marked; without any mark, pyplot was loaded within this one, and so was it made.
+    are_marked = pyplot is not None and getattr(pyplot.show, _MARK, False)
+    return any(
+        manager.canvas.figure is figure and (not are_marked or _is_of(manager, outputs)) for manager in _managers()
+    )
+
+
 def _bundle(figure: Any, room: int) -> dict[str, Any]:
     width, height = figure.get_size_inches()
     text = f"<Figure {width:g} x {height:g} in, {len(figure.axes)} axes>"

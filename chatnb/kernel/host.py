@@ -81,7 +81,7 @@ class KernelHost(TerminalHost):
 
 def current_host() -> Host:
     """Return what chatnb runs in now."""
-    shell = _shell()
+    shell = running_shell()
     if shell is None:
         return PlainHost()
     if getattr(shell, "kernel", None) is not None:
@@ -89,11 +89,10 @@ def current_host() -> Host:
     return TerminalHost(shell)
 
 
-def _shell() -> Any:
+def running_shell() -> Any:
+    """Return the running IPython, or None. It is asked for only if somebody else has loaded it."""
     ipython = sys.modules.get("IPython")
-    if ipython is None:
-        return None
-    return ipython.get_ipython()
+    return None if ipython is None else ipython.get_ipython()
 
 
 def _qt_core(qt_loop: Any) -> Any:

@@ -54,14 +54,6 @@ class Held:
             self._weak = None
         self._strong = _GONE
 
-    def strengthen(self) -> bool:
-        """Hold it strongly again; False when it is gone."""
-        try:
-            self._strong = self.get()
-        except LookupError:
-            return False
-        return True
-
     def release(self) -> None:
         """Let go of it altogether."""
         self._strong, self._weak = _GONE, None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 from chatnb._json import JsonValue, dumps
 from chatnb.actions.environment import naming
 from chatnb.actions.results import is_json
+from chatnb.kernel.host import running_shell
 from chatnb.kernel.notebook import ChatNotebook
 from chatnb.kernel.run_code_compile import Compiled, compile_cell
 from chatnb.kernel.run_code_errors import describe_error
@@ -47,7 +47,7 @@ def run_cell(
         `{stdout, stderr, result, figures, error, added, changed, deleted}`, without what is empty. Code that awaits at
         the top level gives a coroutine of it.
     """
-    shell = _shell()
+    shell = running_shell()
     try:
         compiled = compile_cell(code, shell)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -137,11 +137,6 @@ class _Work:
         if run.error is not None:
             made["error"] = describe_error(run.error, self._compiled.filename)
         self._result = {**made, **self._result}
-
-
-def _shell() -> Any:
-    ipython = sys.modules.get("IPython")
-    return None if ipython is None else ipython.get_ipython()
 
 
 async def _awaited(made: Any) -> None:

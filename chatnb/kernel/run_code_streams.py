@@ -11,6 +11,7 @@ from typing import Any
 
 from chatnb.export.calls import ANSI
 from chatnb.kernel.figures import Figures
+from chatnb.kernel.host import running_shell
 from chatnb.kernel.outputs import Outputs, current_outputs, going_to
 from chatnb.runtime.streams import StreamName, hook_streams
 
@@ -132,8 +133,7 @@ def teeing() -> Iterator[Tee]:
 
 
 def _display(bundle: Mapping[str, Any]) -> None:
-    ipython = sys.modules.get("IPython")
-    if ipython is not None and ipython.get_ipython() is not None:
-        ipython.display.display(bundle, raw=True)
+    if running_shell() is not None:
+        sys.modules["IPython"].display.display(bundle, raw=True)
     elif bundle.get("text/plain"):
         sys.stdout.write(f"{bundle['text/plain']}\n")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from chatnb._json import JsonValue
 from chatnb.actions.environment import IN_OBJECTS
+from chatnb.kernel.host import running_shell
 from chatnb.kernel.summaries_text import cut, guarded, real_method, repr_text, type_name, without_addresses
 
 TEXT_LIMIT = 20_000
@@ -111,9 +111,7 @@ def _formatted(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _formatters() -> Mapping[str, Any]:
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    formatter = getattr(shell, "display_formatter", None)
+    formatter = getattr(running_shell(), "display_formatter", None)
     found: Mapping[str, Any] = getattr(formatter, "formatters", None) or {}
     return found
 

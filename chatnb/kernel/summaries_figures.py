@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import base64
-import io
-import sys
 from typing import Any
 
-from chatnb.kernel.figures import take_figure
+from chatnb.actions.images import draw_image
+from chatnb.kernel.figures import is_open_figure_of, take_figure
 from chatnb.kernel.outputs import current_outputs
 from chatnb.kernel.summaries_text import cut, is_a, type_name
 
-_MARK = "_chatnb_outputs"  # what kernel/figures.py puts on pyplot and on the managers of new figures
 _TITLE = 80
-_LONGEST_SIDE = 1568
 _MAX_PANELS = 12
 _MAX_TRACES = 20
 
@@ -105,15 +102,7 @@ def is_shown_by_call(value: Any) -> bool:
     figure = figure_of(value) if outputs is not None and is_drawing(value) else None
     if outputs is None or figure is None:
         return False
-    helpers: Any = sys.modules.get("matplotlib._pylab_helpers")
-    pyplot: Any = sys.modules.get("matplotlib.pyplot")
-    managers = [] if helpers is None else list(helpers.Gcf.figs.values())
-    # Every call puts marks on new figures; without any, pyplot was loaded within this one, and so was the figure made.
-    are_marked = pyplot is not None and getattr(pyplot.show, _MARK, False)
-    if any(
-        manager.canvas.figure is figure and (not are_marked or getattr(manager, _MARK, None) is outputs)
-        for manager in managers
-    ):
+    if is_open_figure_of(figure, outputs):
         take_figure(figure, outputs)
     return outputs.has_taken(figure)
 
@@ -123,26 +112,8 @@ def is_shown_by_call(value: Any) -> bool:
 
 def png_of(value: Any) -> str | None:
     """Return a drawing or picture as base64 of a PNG, at most 1,568 pixels wide and high; None if it is nothing."""
-    if is_picture(value):
-        return _png_of_picture(value)
-    figure = figure_of(value)
-    if figure is None:
-        return None
-    buffer = io.BytesIO()
-    longest = max(figure.get_size_inches())
-    figure.savefig(buffer, format="png", dpi=min(float(figure.dpi), (_LONGEST_SIDE - 1) / longest))
-    return base64.b64encode(buffer.getvalue()).decode()
-
-
-def _png_of_picture(picture: Any) -> str:
-    made = picture
-    if max(made.size) > _LONGEST_SIDE:
-        made = made.copy()
-        made.thumbnail((_LONGEST_SIDE, _LONGEST_SIDE))
-    buffer = io.BytesIO()
-    plain = made.mode in ("1", "L", "LA", "P", "RGB", "RGBA", "I")
-    (made if plain else made.convert("RGBA")).save(buffer, format="PNG")
-    return base64.b64encode(buffer.getvalue()).decode()
+    png = draw_image(value if is_picture(value) else figure_of(value))
+    return None if png is None else base64.b64encode(png).decode()
 
 
 def png_of_plotly(value: Any) -> str | None:

@@ -10,14 +10,10 @@ from chatnb._json import JsonValue
 from chatnb.kernel.summaries import summarize
 from chatnb.kernel.summaries_text import type_name
 from chatnb.kernel.variables import ChatVariables
-from chatnb.kernel.variables_privacy import is_visible
 from chatnb.policies import Variables
 
 MAX_COMPLETIONS = 20
-SECONDS = 10.0
-"""How long a turn waits for the summaries of its mentions."""
-
-TYPE = "data-variable"
+MENTION_TYPE = "data-variable"
 
 # At the start, or after white space or an opening bracket: an escaped one and addresses are none.
 _MENTION = re.compile(r"(?:^|(?<=[\s(\[{<]))@([^\W\d]\w*)(?!@)")
@@ -26,16 +22,6 @@ _MENTION = re.compile(r"(?:^|(?<=[\s(\[{<]))@([^\W\d]\w*)(?!@)")
 def mentioned_names(text: str) -> list[str]:
     """Return the names that a text mentions, each once, in order. Whether they mean anything is asked elsewhere."""
     return list(dict.fromkeys(match[1] for match in _MENTION.finditer(text)))
-
-
-def mention_part(name: str, namespace: Mapping[str, object], policy: Variables) -> dict[str, JsonValue] | None:
-    """Return the data part for a name in a namespace, or None if it is unknown or private.
-
-    Call it on the main thread: the summary is made here.
-    """
-    if policy.share == "off" or name not in namespace or not is_visible(name, namespace[name], policy):
-        return None
-    return _part(name, namespace[name], policy)
 
 
 def unavailable_part(name: str) -> dict[str, JsonValue]:
@@ -52,7 +38,7 @@ def mention_text(data: Mapping[str, Any]) -> str:
 
 def convert_mention(part: Any) -> dict[str, JsonValue] | None:
     """Make a text part of a `data-variable` part; None of any other. For `to_model_messages(convert_data=...)`."""
-    if getattr(part, "type", None) != TYPE or not isinstance(part.data, Mapping):
+    if getattr(part, "type", None) != MENTION_TYPE or not isinstance(part.data, Mapping):
         return None
     return {"type": "text", "text": mention_text(part.data)}
 
@@ -121,4 +107,4 @@ def _part(name: str, value: object, policy: Variables) -> dict[str, JsonValue]:
 
 
 def _made(name: str, kind: str, summary: str) -> dict[str, JsonValue]:
-    return {"type": TYPE, "data": {"name": name, "type": kind, "summary": summary}}
+    return {"type": MENTION_TYPE, "data": {"name": name, "type": kind, "summary": summary}}

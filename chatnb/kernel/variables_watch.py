@@ -6,11 +6,12 @@ each `run_code`, and whenever a list is made.
 
 from __future__ import annotations
 
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from chatnb.kernel.host import running_shell
 
 
 class NamespaceWatch:
@@ -87,8 +88,7 @@ _making = threading.Lock()
 
 def watch_of(host_namespace: Callable[[], Mapping[str, Any]]) -> NamespaceWatch:
     """Return the watch of the running IPython's namespace, or one for a script's."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
+    shell = running_shell()
     with _making:
         key = id(shell)
         found = _watches.get(key)

@@ -21,7 +21,6 @@ from chatnb.kernel.variables import (
 from chatnb.kernel.variables_mentions import (
     Mentions,
     convert_mention,
-    mention_part,
     mention_text,
     mentioned_names,
     unavailable_part,
@@ -271,14 +270,14 @@ class TestMentions:
     def test_the_part(self) -> None:
         """C26 of notebook.md: the summary is of the moment; later changes do not reach it."""
         namespace: dict[str, Any] = {"df": [1, 2], "api_key": "x"}
-        part = mention_part("df", namespace, Variables())
+        part = Mentions(chat(namespace)[0]).part("df")
         assert part == {"type": "data-variable", "data": {"name": "df", "type": "list", "summary": "[1,2]"}}
         namespace["df"].append(3)
         assert part["data"]["summary"] == "[1,2]"
-        assert mention_part("nope", namespace, Variables()) is None
-        assert mention_part("api_key", namespace, Variables()) is None
-        assert mention_part("df", namespace, Variables(share="off")) is None
-        by_name = mention_part("df", namespace, Variables(share="names"))
+        assert Mentions(chat(namespace)[0]).part("nope") is None
+        assert Mentions(chat(namespace)[0]).part("api_key") is None
+        assert Mentions(chat(namespace, share="off")[0]).part("df") is None
+        by_name = Mentions(chat(namespace, share="names")[0]).part("df")
         assert by_name is not None
         assert by_name["data"]["summary"] == ""
 
