@@ -94,7 +94,6 @@ class Attempt:
         self._grant = grant
         self._variables: dict[str, object] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self._stops_turn = False
         run_in = prepared.action.run_in
         self._has_executor = isinstance(run_in, concurrent.futures.Executor)
         self._goes_away = isinstance(run_in, concurrent.futures.Executor) and not shares_memory(run_in)

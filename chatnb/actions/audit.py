@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -115,10 +115,9 @@ def audit_rejection(
     row = audit_call(action, place, new_id=new_id, now=now, status="denied", error_code=code, raw=grant.arguments)
     if row is None:
         return None
-    fields = {name: getattr(row, name) for name in row.__dataclass_fields__}
-    kind: Literal["user", "service", "system"] = by.kind if by is not None else "system"
-    fields.update(hash=grant.hash, actor_kind=kind, actor_id=by.id if by is not None else None)
-    return AuditRow(**fields)
+    if by is None:
+        return replace(row, hash=grant.hash, actor_kind="system", actor_id=None)
+    return replace(row, hash=grant.hash, actor_kind=by.kind, actor_id=by.id)
 
 
 def _actor(place: CallPlace) -> tuple[Literal["agent", "user", "service", "system"], str | None]:

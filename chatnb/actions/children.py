@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 
 from .._json import JsonValue
@@ -12,9 +11,7 @@ from .context import Cancellation
 from .definition import Action
 from .environment import ChildRun
 from .failures import failure
-from .results import Digest
-
-_log = logging.getLogger("chatnb")
+from .results import Digest, own_words
 
 
 async def follow_child(
@@ -48,7 +45,7 @@ async def follow_child(
     if end.status == "awaiting":
         text = f"The child chat {end.chat_id} waits for a person's decision there."
         return Ended(digest=Digest(json=text, text=text), output=text)
-    output = _own_words(action, end.output)
+    output = own_words(action, end.output, end.output)
     return Ended(digest=Digest(value=end.output, json=output, text=end.text), output=output)
 
 
@@ -76,14 +73,3 @@ def watch_stop(
     watch = asyncio.create_task(stop.wait())
     watch.add_done_callback(passed)
     return watch
-
-
-def _own_words(action: Action, output: JsonValue) -> JsonValue:
-    own = action.options.to_model_output
-    if own is None:
-        return output
-    try:
-        return own(output)
-    except Exception as error:  # noqa: BLE001 - the user's function; the call itself has succeeded
-        _log.warning("action %s: to_model_output failed (%s)", action.name, type(error).__name__)
-        return output

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, Se
 
 from pydantic import TypeAdapter
 
-from .._json import dumps
 from .._ports import RunIn
 from ..errors import ActionDefinitionError
 from ..runtime.entry import is_async
@@ -22,7 +21,7 @@ from .errors_sets import ErrorSet
 from .options import AuditOptions, Guard, HttpRoute, Options, check_options, output_adapter
 from .portable import Schema, allowed_types, make_portable
 from .prepare import PreparedCall, prepare
-from .signature import Signature, read_signature
+from .signature import Signature, outer_level, read_signature
 
 if TYPE_CHECKING:  # the defaults let a bare `Action` be written; typing has them from Python 3.13 on
     from typing_extensions import ParamSpec as _ParamSpec
@@ -337,11 +336,6 @@ def action(function: Callable[..., Any] | None = None, /, **options: Unpack[Acti
     return decorate
 
 
-def schema_bytes(made: Action) -> bytes:
-    """Return the advertised schema as it goes over the wire: equal definitions give equal bytes."""
-    return dumps(made.input_schema).encode()
-
-
 def _name_of(function: Callable[..., Any], given: str | None) -> str:
     if given is not None:
         return given
@@ -380,18 +374,9 @@ def _describe(name: str, given: str | None, documented: Documented) -> str:
     warnings.warn(
         f"action {name!r} has no description; a model only sees its name. Write a docstring.",
         UserWarning,
-        stacklevel=_outer_level(),
+        stacklevel=outer_level(),
     )
     return name.replace("_", " ").replace("-", " ")
-
-
-def _outer_level() -> int:
-    level, frame = 1, inspect.currentframe()
-    frame = frame.f_back if frame is not None else None
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("chatnb.actions"):
-        frame = frame.f_back
-        level += 1
-    return level
 
 
 def _local_names() -> Mapping[str, Any]:

@@ -22,7 +22,6 @@ from .approval import is_gated, make_grant
 from .audit import CallPlace, audit_call
 from .call_run import CallRun, OpenBooks, Record
 from .catalog import Catalog
-from .context import ActionContext
 from .definition import Action
 from .effects import inside
 from .environment import CallEnvironment
@@ -32,7 +31,7 @@ from .identity import Identity
 from .ports import AuditRow, Books, GrantRow, Site
 from .prepare import PreparedCall, prepare_call
 from .progress import Show
-from .run import Runner, scope_of
+from .run import Runner, context_of, scope_of
 from .settled import Settled
 
 Confirm = Callable[[PreparedCall], Awaitable[bool]]
@@ -87,7 +86,7 @@ class Road:
         """Tell whether a person has to be asked about a call."""
         if isinstance(prepared.action.needs_approval, bool):
             return prepared.action.needs_approval
-        context = self.context_of(prepared, place, client_data=client_data)
+        context = context_of(prepared, place, client_data=client_data)
         with inside(scope_of(prepared.action, place, self.environment)):
             return await is_gated(prepared, context, self._clock)
 
@@ -143,19 +142,6 @@ class Road:
             error_code="approval_required",
         )
         return grant, row
-
-    def context_of(self, prepared: PreparedCall, place: CallPlace, *, client_data: JsonValue = None) -> ActionContext:
-        """Return what a predicate is told about a call."""
-        return ActionContext(
-            site=place.site,
-            action=prepared.action.name,
-            identity=place.identity,
-            chat_id=place.chat_id,
-            turn_id=place.turn_id,
-            tool_call_id=place.tool_call_id,
-            call_hash=prepared.hash,
-            client_data=client_data,
-        )
 
 
 class Dispatcher:
@@ -247,24 +233,6 @@ class Dispatcher:
             show_outputs=show_outputs,
         )
         return await self.road.run(run)
-
-    async def run_approved(
-        self,
-        prepared: PreparedCall,
-        grant: GrantRow,
-        *,
-        identity: Identity | None = None,
-        client_data: JsonValue = None,
-        show: Show | None = None,
-    ) -> Settled:
-        """Run a call whose stored grant is `approved`; the grant is consumed with the call's entry, once."""
-        place = CallPlace(site=grant.site, identity=identity, chat_id=grant.chat_id)
-        if grant.hash != prepared.hash:
-            problem = failure("approval_mismatch", "The call differs from the one that was approved.")
-            return self.road.refuse(prepared.action, place, problem, prepared=prepared, is_denied=True)
-        return await self.road.run(
-            CallRun(prepared=prepared, place=place, grant=grant, client_data=client_data, show=show)
-        )
 
     async def _check_gate(
         self,

@@ -7,11 +7,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ..errors import ActionDefinitionError
-from .portable import Schema
+from .portable import FORMATS, Schema
 
-_FORMATS = frozenset(
-    ["date", "time", "date-time", "duration", "email", "uri", "uuid", "ipv4", "ipv6", "hostname"],
-)
 _ASSERTIONS = frozenset(
     [
         "$defs",
@@ -111,7 +108,7 @@ def _check_keywords(action: str, node: Any) -> None:
     for key, value in node.items():
         if key not in _ASSERTIONS:
             _fail(action, f"the keyword {key!r} is not enforced")
-        if key == "format" and value not in _FORMATS:
+        if key == "format" and value not in FORMATS:
             _fail(action, "a format that is not enforced")
         if key in ("properties", "$defs", "patternProperties"):
             for child in value.values():

@@ -12,9 +12,10 @@ from typing import Any
 Schema = dict[str, Any]
 
 JSON_TYPES = ["string", "number", "boolean", "object", "array", "null"]
-_FORMATS = frozenset(
+FORMATS = frozenset(
     ["date", "time", "date-time", "duration", "email", "uri", "uuid", "ipv4", "ipv6", "hostname"],
 )
+"""The formats that are advertised, and checked where chatnb itself checks."""
 _DROPPED = frozenset(
     [
         "discriminator",
@@ -68,7 +69,7 @@ class _Walker:
         node = {key: value for key, value in node.items() if key not in _DROPPED}
         if "oneOf" in node:
             node["anyOf"] = [*node.get("anyOf", []), *node.pop("oneOf")]
-        if node.get("format") not in _FORMATS:
+        if node.get("format") not in FORMATS:
             node.pop("format", None)
         pattern = node.get("pattern")
         if isinstance(pattern, str) and _UNPORTABLE_PATTERN.search(pattern):

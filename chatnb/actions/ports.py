@@ -118,9 +118,6 @@ class Grants(Protocol):
     def find_grant(self, grant_id: str) -> GrantRow | None:
         """Return a grant, or None."""
 
-    def find_grants(self, *, chat_id: str, states: Collection[GrantState]) -> list[GrantRow]:
-        """Return a chat's grants in these states, oldest first."""
-
 
 class AuditLog(Protocol):
     """The audit log. Inside one transaction."""

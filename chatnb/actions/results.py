@@ -60,7 +60,7 @@ def digest_result(action: Action, value: object, environment: CallEnvironment) -
         return Digest(child=child)
     rest, images = take_images(value)
     checked = check_output(action, rest)
-    said = _own_words(action, checked)
+    said = own_words(action, checked, _NO_TEXT)
     if said is not _NO_TEXT:
         return Digest(
             value=checked, images=images, json=said, text=_text(said), presented=_bundle_of(checked, environment)
@@ -174,10 +174,11 @@ def plain_summary(value: object) -> str:
         return kind
 
 
-def _own_words(action: Action, value: object) -> JsonValue:
+def own_words(action: Action, value: object, otherwise: object) -> JsonValue:
+    """Return what the action's `to_model_output` makes of a result; where there is none, or it fails, `otherwise`."""
     function = action.options.to_model_output
     if function is None:
-        return _NO_TEXT
+        return otherwise
     try:
         said = function(value)
         if is_json(said):
@@ -185,7 +186,7 @@ def _own_words(action: Action, value: object) -> JsonValue:
         _log.warning("action %s: to_model_output gave no text or JSON", action.name)
     except Exception as error:  # noqa: BLE001 - the user's function; the call itself has succeeded
         _log.warning("action %s: to_model_output failed (%s)", action.name, type(error).__name__)
-    return _NO_TEXT
+    return otherwise
 
 
 def _digest_drawn(value: object, images: Images, environment: CallEnvironment) -> Digest:

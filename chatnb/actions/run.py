@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from .._clock import Clock, ride_out
 from .._ids import NewId
@@ -25,13 +26,14 @@ from .audit import CallPlace, audit_call
 from .call_run import CallRun, OpenBooks, Record, WriteRows
 from .change import Change
 from .children import follow_child, watch_stop
-from .context import ActionContext, Cancellation
+from .context import ActionContext
 from .definition import Action
 from .effects import CallScope, inside
 from .environment import CallEnvironment, CapturedCall, naming
 from .failures import CallFailure, failure, failure_of
 from .guards import ask_guard, run_guard
 from .ports import Books, CallRow
+from .prepare import PreparedCall
 from .progress import CallReporter
 from .results import compose_output
 from .settled import Settled
@@ -74,20 +76,14 @@ class Runner:
         reporter = CallReporter(
             scope, asyncio.get_running_loop(), run.show, captured=captured, children=self._environment.children
         )
-        context = ActionContext(
-            site=place.site,
-            action=action.name,
-            identity=place.identity,
-            chat_id=place.chat_id,
-            turn_id=place.turn_id,
-            tool_call_id=place.tool_call_id,
-            call_hash=run.prepared.hash,
+        context = context_of(
+            run.prepared,
+            place,
             approval=run.decision if run.grant is None else replace(run.grant, state="consumed"),
             client_data=run.client_data,
             attachments=run.attachments,
             headers=run.headers,
             reporter=reporter,
-            cancellation=Cancellation(),
         )
         denial = await self._authorize(run, context, scope)
         if denial is not None:
@@ -162,14 +158,7 @@ class Runner:
                 watch.cancel()
         if result.late is not None:
             attempt.follow_late(result.late, self._environment.books)
-        return Ended(
-            digest=ended.digest,
-            failure=ended.failure,
-            row=attempt.row,
-            is_late=result.late is not None,
-            stops_turn=ended.stops_turn,
-            output=ended.output,
-        )
+        return replace(ended, row=attempt.row, is_late=result.late is not None)
 
     async def _call(self, attempt: Attempt, call: FunctionCall) -> FunctionResult:
         """Run the handler; while its entry can't be written because the database does not answer, try again."""
@@ -346,6 +335,20 @@ def scope_of(action: Action, place: CallPlace, environment: CallEnvironment) -> 
         tool_call_id=place.tool_call_id,
         environment=environment,
         is_dispatched=True,
+    )
+
+
+def context_of(prepared: PreparedCall, place: CallPlace, **more: Any) -> ActionContext:
+    """Return what a guard, a predicate or the handler is told about a call; `more` are further fields of it."""
+    return ActionContext(
+        site=place.site,
+        action=prepared.action.name,
+        identity=place.identity,
+        chat_id=place.chat_id,
+        turn_id=place.turn_id,
+        tool_call_id=place.tool_call_id,
+        call_hash=prepared.hash,
+        **more,
     )
 
 

@@ -264,7 +264,7 @@ def _warn_if_not_plain(where: str, annotation: Any) -> None:
             f"{where}: its type gives data that is not plain (sets, bytes, paths, decimals and the like), so every "
             "dispatched call is refused; take a list or a text",
             UserWarning,
-            stacklevel=_stack_level(),
+            stacklevel=outer_level(),
         )
 
 
@@ -291,8 +291,8 @@ def _holds(node: Any, test: Callable[[Mapping[str, Any]], bool]) -> bool:
     return False
 
 
-def _stack_level() -> int:
-    """Return the level of the first frame outside this package."""
+def outer_level() -> int:
+    """Return the `stacklevel` of the first frame outside this package, for a warning of the caller."""
     level = 1
     frame = inspect.currentframe()
     while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("chatnb.actions"):

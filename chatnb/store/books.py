@@ -82,12 +82,6 @@ class SqlBooks:
         row = self._run(select_records(GrantRow, tables.grants).where(tables.grants.c.id == grant_id)).first()
         return None if row is None else make(GrantRow, row)
 
-    def find_grants(self, *, chat_id: str, states: Collection[GrantState]) -> list[GrantRow]:
-        """Return a chat's grants in these states, oldest first."""
-        c = tables.grants.c
-        statement = select_records(GrantRow, tables.grants).where(c.chat_id == chat_id, c.state.in_(list(states)))
-        return [make(GrantRow, row) for row in self._run(statement.order_by(c.n))]
-
     def add_audit(self, row: AuditRow) -> None:
         """Add a line."""
         self._run(insert(tables.audit), values_of(row))

@@ -83,9 +83,6 @@ class MemoryBooks:
     def find_grant(self, grant_id: str) -> GrantRow | None:
         return self.grants.get(grant_id)
 
-    def find_grants(self, *, chat_id: str, states: Collection[str]) -> list[GrantRow]:
-        return [row for row in self.grants.values() if row.state in states]
-
     def add_audit(self, row: AuditRow) -> None:
         self.audits.append(row)
 

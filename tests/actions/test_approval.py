@@ -8,6 +8,7 @@ from pydantic import BaseModel, field_validator
 
 from chatnb import Agent
 from chatnb.actions import Action, ActionContext, action
+from chatnb.actions.call_run import CallRun
 from chatnb.errors import ApprovalExpiredError, ForbiddenError, InvalidArgumentsError, PendingError
 from chatnb.models import ScriptedModel
 from chatnb.testing import mock_chat
@@ -403,8 +404,9 @@ class TestOtherSites:
         prepared = ran.refund().prepare({"order": "7", "amount": 250})
         grant, _ = at.dispatcher.road.ask(prepared, _place())
         at.books.add_grant(replace(grant, state="approved"))
-        assert (await at.dispatcher.run_approved(prepared, grant, identity=ANN)).is_success
-        again = await at.dispatcher.run_approved(prepared, grant, identity=ANN)
+        run = CallRun(prepared=prepared, place=_place(), grant=grant)
+        assert (await at.dispatcher.road.run(run)).is_success
+        again = await at.dispatcher.road.run(run)
         assert again.failure is not None
         assert again.failure.code == "not_executed"
         assert at.books.grants[grant.id].state == "consumed"

@@ -306,6 +306,30 @@ class TestChildren:
             result = mock.requests[1].messages[-1]["content"][0]["output"]
             assert result == {"type": "text", "value": "Tea is a plant."}
 
+    @pytest.mark.parametrize(
+        ("own", "said"),
+        [
+            (lambda message: message["parts"][-1]["text"].upper(), "TEA IS A PLANT."),
+            (lambda message: {message["id"]}, "Tea is a plant."),
+            (lambda message: message["nothing"], "Tea is a plant."),
+        ],
+        ids=["text", "no JSON", "raises"],
+    )
+    async def test_own_words(self, own: Any, said: str) -> None:
+        """9.2 of actions.md: `to_model_output` decides; when it raises or gives no JSON, the child's text stands."""
+
+        @action(read_only=True, to_model_output=own)
+        async def research(topic: str, ctx: ActionContext) -> Any:
+            """Ask the researcher."""
+            return ctx.child(Agent(ScriptedModel(["Tea is a plant."]), name="researcher")).send(topic)
+
+        step = Reply(calls=[("research", {"topic": "tea"}, "c1")])
+        async with mock_chat(Agent(StrictModel([step, "All I know."]), actions=[research])) as mock:
+            outcome = await mock.chat.send("tell me")
+            assert outcome.status == "completed"
+            result = mock.requests[1].messages[-1]["content"][0]["output"]
+            assert result == {"type": "text", "value": said}
+
     async def test_after_a_restart(self) -> None:
         """C38: the parent restarted after its end: the same call id opens the same child."""
         child = Agent(ScriptedModel(["Tea is a plant.", "It is green."]), name="researcher")
