@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Literal
 
+from ._ids import check_chat_id
 from ._json import JsonValue
 from .actions.environment import ChildEnd, ChildRun
 from .errors import MessageError
@@ -37,8 +38,6 @@ class ChatChildren:
             ChatInUseError: Another process owns it.
             StoreError: The store can't be used.
         """
-        from .agent import check_chat_id
-
         chat_id = f"{self._parent.id}/{tool_call_id}"
         check_chat_id(chat_id, child=True)
         store = self._parent._engine.store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from ._changes import ChangeWatch
 from ._children import ChatChildren
 from ._clock import Clock
-from ._ids import NewId
+from ._ids import NewId, this_process
 from ._notebook import convert_mention
 from ._ports import Host, Span, Tracer
 from .actions import Identity, find_identity
 from .actions.environment import CallEnvironment
 from .actions.hidden import guard_log
 from .actions.ports import Books
-from .errors import ConfigError, InputError, LeaseLostError, StoreError, StoreMissingError
+from .errors import LeaseLostError, StoreError, StoreMissingError
 from .recovery import kernel_of, scan, take_up_interrupted
 from .store import Owner, Store, WriteTx, open_store
 from .turns import ChatEngine
@@ -54,6 +54,12 @@ class Composition:
     beat: bool = True
     last_sign: datetime | None = None
     """The last sign of life of a chat's former owner, where no heart beats (tests)."""
+
+    @property
+    def owner(self) -> Owner:
+        """Who opens chats here: this process, in its kernel and notebook."""
+        me, host = this_process(), self.host
+        return Owner(host=me.host, pid=me.pid, start=me.start, kernel_id=host.kernel_id, label=host.label)
 
     @classmethod
     def of(cls, runtime: Any, host: Host, *, clock: Clock, new_id: NewId) -> Composition:
@@ -221,14 +227,6 @@ class Composition:
             **chat._notebook.seams(),
         )
 
-    def client_data_parser(self, schema: Any) -> Callable[[Any], Any]:
-        """Return what parses client data: by the agent's schema, or nothing at all."""
-        if schema is None:
-            return lambda value: value
-        from pydantic import TypeAdapter
-
-        return TypeAdapter(schema).validate_python
-
 
 class ChatBooks:
     """The bookkeeper of a chat outside a turn's stream."""
@@ -282,58 +280,6 @@ class OtelSpan:
         if not self._failed:
             self._failed = True
             self._span.set_status(Status(StatusCode.ERROR, message))
-
-
-def parse_actions(schema: Any) -> tuple[Callable[[Any], Any] | None, frozenset[str]]:
-    """Return the parser of an app's chat actions, which takes payloads and models, and their types.
-
-    Args:
-        schema: A pydantic model with a literal field `type`, or a union of such models; None for no own actions.
-
-    Raises:
-        ConfigError: It is neither.
-    """
-    if schema is None:
-        return None, frozenset()
-    from pydantic import TypeAdapter
-
-    types: set[str] = set()
-    for model in _models_of(schema):
-        literal = getattr(model, "model_fields", {}).get("type")
-        values = getattr(literal.annotation, "__args__", ()) if literal is not None else ()
-        if not values or not all(isinstance(v, str) for v in values):
-            raise ConfigError(
-                "chat_actions is a pydantic model, or a union of models, each with a field `type: Literal['name']`"
-            )
-        types.update(values)
-    own = tuple(_models_of(schema))
-    adapter: TypeAdapter[Any] = TypeAdapter(schema)
-
-    def parse(given: Any) -> Any:
-        from pydantic import ValidationError
-
-        if isinstance(given, own):
-            return given
-        payload = given if isinstance(given, Mapping) else given.model_dump(by_alias=True)
-        try:
-            return adapter.validate_python(dict(payload))
-        except ValidationError as error:
-            first = error.errors(include_input=False, include_url=False)[0]
-            place = ".".join(str(p) for p in first["loc"] if p not in types) or "type"
-            raise InputError(f"chat action {payload.get('type')!r}: {place}: {first['type']}") from None
-
-    return parse, frozenset(types)
-
-
-def _models_of(schema: Any) -> list[Any]:
-    if isinstance(schema, type):
-        return [schema]
-    if hasattr(schema, "__metadata__"):
-        return _models_of(schema.__origin__)
-    arguments = getattr(schema, "__args__", ())
-    if not arguments:
-        raise ConfigError("chat_actions is a pydantic model, or a union of models")
-    return [model for argument in arguments for model in _models_of(argument)]
 
 
 def _who_took(store: Store, chat_id: str, token: str) -> LeaseLostError:

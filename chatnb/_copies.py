@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ._copies_names import by_place, exported_tree, loaded_tree, renamed, waiting_ids
-from ._ids import random_word, this_process
+from ._ids import check_chat_id, new_chat_id
 from .actions.approval import make_grant
 from .actions.audit import CallPlace
 from .actions.prepare import prepare
@@ -18,7 +18,7 @@ from .export import FORMATS, ChatRecord, export_chat, parse_json
 from .export.redaction import credentials_of, make_redact
 from .history import settle_open_calls
 from .messages import UIMessage, as_message, is_tool_part
-from .store import Owner, open_store
+from .store import open_store
 from .turns.usage import usage_from_json, usage_to_json
 
 if TYPE_CHECKING:
@@ -111,17 +111,12 @@ def new_chat(
     Raises:
         ChatExistsError: It does.
     """
-    from .agent import check_chat_id
-
     if id is None:
-        id = f"{agent.name}-{random_word(6)}"
+        id = new_chat_id(agent.name)
     check_chat_id(id)
     if composition.find(store, id) is not None or store.find_chat(id) is not None:
         raise ChatExistsError(f"there is a chat {id!r} already; choose another id")
-    me = this_process()
-    host = composition.host
-    owner = Owner(host=me.host, pid=me.pid, start=me.start, kernel_id=host.kernel_id, label=host.label)
-    return composition.open(agent, store, id, owner, kept=kept)
+    return composition.open(agent, store, id, composition.owner, kept=kept)
 
 
 def load(agent: Agent, composition: Composition, source: str | os.PathLike[str], id: str | None) -> Chat:

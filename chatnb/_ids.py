@@ -14,13 +14,13 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from .errors import InputError
+
 Kind = Literal["approval", "block", "call", "chat", "incident", "input", "msg", "node", "row", "turn", "view"]
 NewId = Callable[[Kind], str]
 """Makes an id for a kind of thing. The engine gets one, so that tests can count instead of draw."""
 
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
-
-
 _ONLY_START = secrets.token_hex(8)
 
 
@@ -37,6 +37,23 @@ def random_word(length: int) -> str:
 def new_id(kind: Kind) -> str:
     """Return a new id such as `msg-3f9…` with 16 random characters; 12 for a message, whose id is in every frame."""
     return f"{kind}-{random_word(12 if kind == 'msg' else 16)}"
+
+
+def new_chat_id(agent: str) -> str:
+    """Return the id of a new chat: the agent's name and 6 random characters."""
+    return f"{agent}-{random_word(6)}"
+
+
+def check_chat_id(id: object, *, child: bool = False) -> None:
+    """Refuse what is no chat id.
+
+    Raises:
+        InputError: Not 1 to 200 printable characters, or it holds a `/`.
+    """
+    if not isinstance(id, str) or not 1 <= len(id) <= 200 or not id.isprintable():
+        raise InputError("a chat id is 1 to 200 printable characters")
+    if "/" in id and not child:
+        raise InputError("a chat id holds no '/': that is kept for the chats of calls")
 
 
 @dataclass(frozen=True, slots=True)

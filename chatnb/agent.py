@@ -12,18 +12,19 @@ from typing import Any, TypeVar
 from . import _copies
 from ._changes import Observer
 from ._clock import SystemClock
-from ._composition import Composition, FreeBooks, parse_actions
-from ._ids import new_id, random_word, this_process
+from ._composition import Composition, FreeBooks
+from ._ids import check_chat_id, new_chat_id, new_id
 from ._options import check_options, named_options, takes_one
+from ._schemas import client_data_parser, parse_actions
 from .actions import Action, Catalog, Change, Identity, Variable, find_identity
 from .actions.direct import add_python_site
 from .actions.environment import CallEnvironment
 from .chat import Chat
-from .errors import ChatnbError, ConfigError, InputError
+from .errors import ChatnbError, ConfigError
 from .models import Model, resolve_model
 from .policies import Objects, Variables
 from .recovery import Recovery
-from .store import Owner, Store, open_store
+from .store import Store, open_store
 from .turns import Compaction, Definition, HookName, Steering, Turn
 from .turns.definition import Concurrency
 
@@ -137,7 +138,7 @@ class Agent:
             StoreError: The store can't be used.
         """
         if id is None:
-            id = f"{self.name}-{random_word(6)}"
+            id = new_chat_id(self.name)
         check_chat_id(id)
         return self._open(id, client_data=client_data, take_over=take_over)
 
@@ -149,12 +150,11 @@ class Agent:
         store = open_store(self._store)
         with _opening:
             composition = self.composition()
-            host = composition.host
             chat = composition.find(store, id)
             if chat is None:
-                me = this_process()
-                owner = Owner(host=me.host, pid=me.pid, start=me.start, kernel_id=host.kernel_id, label=host.label)
-                chat = composition.open(self, store, id, owner, take_over=take_over, identity=identity, began=began)
+                chat = composition.open(
+                    self, store, id, composition.owner, take_over=take_over, identity=identity, began=began
+                )
             chat._bind(self, client_data)
             return chat
 
@@ -219,7 +219,7 @@ class Agent:
             compaction=self._compaction,
             recovery=self._recovery,
             max_steps=self._max_steps,
-            parse_client_data=composition.client_data_parser(self.client_data),
+            parse_client_data=client_data_parser(self.client_data),
             parse_action=self._parse_action,
             action_types=self._action_types,
             **composition.seams(self, chat),
@@ -314,15 +314,3 @@ class Agent:
     def __repr__(self) -> str:
         count = f"{len(self.catalog)} action{'' if len(self.catalog) == 1 else 's'}"
         return f"Agent({self.model.name!r}, name={self.name!r}, {count})"
-
-
-def check_chat_id(id: Any, *, child: bool = False) -> None:
-    """Refuse what is no chat id.
-
-    Raises:
-        InputError: Not 1 to 200 printable characters, or it holds a `/`.
-    """
-    if not isinstance(id, str) or not 1 <= len(id) <= 200 or not id.isprintable():
-        raise InputError("a chat id is 1 to 200 printable characters")
-    if "/" in id and not child:
-        raise InputError("a chat id holds no '/': that is kept for the chats of calls")

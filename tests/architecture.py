@@ -23,6 +23,7 @@ ROW_6 = (
     "_notebook",
     "_options",
     "_pending",
+    "_schemas",
     "_state",
     "agent",
     "chat",

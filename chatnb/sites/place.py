@@ -14,9 +14,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from .._ids import check_chat_id
 from ..actions import Identity, find_identity
 from ..actions.dispatch import Dispatcher
-from ..agent import check_chat_id
 from ..errors import ChatInUseError, ForbiddenError
 from ..export.redaction import credentials_of, make_redact
 from ..store import open_store
