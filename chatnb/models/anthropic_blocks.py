@@ -19,6 +19,9 @@ IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 # The API measures the base64 text.
 MAX_IMAGE_TEXT = 5 * 1024 * 1024
 MAX_NAME = 128
+MAX_TITLE = 500
+# Texts that are called applications. The panel takes JSON, so the model should see it.
+_WRITTEN = frozenset({"json", "ld+json", "x-ndjson", "jsonl", "xml", "yaml", "x-yaml", "toml", "sql", "javascript"})
 
 _DATA_URL = re.compile(r"data:(?P<type>[^,;]*)(?P<params>(?:;[^,;]*)*),", re.IGNORECASE)
 _CLAUDE_NAME = re.compile(rb"claude-[a-z0-9.-]*[a-z0-9]")
@@ -124,10 +127,15 @@ def file_block(item: Mapping[str, Any]) -> Block:
     if media in IMAGE_TYPES:
         source = {"type": "url", "url": url} if is_remote else _base64_source(url, media, MAX_IMAGE_TEXT)
         return {"type": "image", "source": source} if source else file_note(item)
-    if media == "application/pdf" or media.startswith("text/"):
+    if media == "application/pdf" or media.startswith("text/") or (_is_written(media) and not is_remote):
         source = {"type": "url", "url": url} if is_remote else _document_source(url, media)
         return _titled({"type": "document", "source": source}, item) if source else file_note(item)
     return file_note(item)
+
+
+def _is_written(media: str) -> bool:
+    kind, _, name = media.partition(";")[0].partition("/")
+    return kind == "application" and (name.strip() in _WRITTEN or name.endswith(("+json", "+xml")))
 
 
 def file_note(item: Mapping[str, Any]) -> Block:
@@ -177,7 +185,8 @@ def _error_text(output: Mapping[str, Any]) -> str:
 
 def _titled(block: Block, item: Mapping[str, Any]) -> Block:
     name = item.get("filename")
-    return {**block, "title": name} if block["type"] == "document" and isinstance(name, str) and name else block
+    is_named = block["type"] == "document" and isinstance(name, str) and name
+    return {**block, "title": str(name)[:MAX_TITLE]} if is_named else block
 
 
 def _read_data_url(url: str) -> bytes | None:

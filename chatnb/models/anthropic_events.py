@@ -12,6 +12,7 @@ from typing import Any
 
 from chatnb.errors import ModelStreamError
 from chatnb.models.anthropic_errors import broken_stream, event_error
+from chatnb.models.anthropic_tools import AnthropicTools
 from chatnb.models.port import Chunk, StepEnd, StepItem
 from chatnb.models.scripted import input_end
 from chatnb.models.usage import Usage
@@ -37,22 +38,23 @@ class _OpenBlock:
     text: list[str] = field(default_factory=list)
     signature: list[str] = field(default_factory=list)
     more: dict[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, str] = field(default_factory=dict)
 
 
 class EventReader:
     """Turns the events of one response into chunks, strictly.
 
     Args:
-        action_names: The action's own name by the name that was sent.
+        tools: The tools that were sent, for the way back to the actions' own names.
         request_id: The response's id, for errors.
 
     Attributes:
         is_done: Whether `message_stop` came.
     """
 
-    def __init__(self, action_names: Mapping[str, str] | None = None, request_id: str | None = None) -> None:
+    def __init__(self, tools: AnthropicTools | None = None, request_id: str | None = None) -> None:
         self.is_done = False
-        self._names = action_names or {}
+        self._tools = tools or AnthropicTools()
         self._request_id = request_id
         self._blocks: dict[int, _OpenBlock] = {}
         self._stop_reason: str | None = None
@@ -163,8 +165,9 @@ class EventReader:
 
     def _call_start(self, index: int, block: Any) -> list[StepItem]:
         is_served = block["type"] == "server_tool_use"
-        name = block["name"] if is_served else self._names.get(block["name"], block["name"])
+        name = block["name"] if is_served else self._tools.names.get(block["name"], block["name"])
         opened = _OpenBlock("call", block["id"], name, more={"providerExecuted": True} if is_served else {})
+        opened.arguments = {} if is_served else self._tools.arguments.get(block["name"], {})
         self._blocks[index] = opened
         start = {"type": "tool-input-start", "toolCallId": opened.id, "toolName": name, **opened.more}
         given = block.get("input")
@@ -194,15 +197,18 @@ class EventReader:
     def _block_stop(self, data: Any) -> list[StepItem]:
         block = self._blocks.pop(data["index"])
         if block.kind == "call":
-            return [input_end(block.id, block.name, "".join(block.text), **block.more)]
+            end = input_end(block.id, block.name, "".join(block.text), **block.more)
+            if block.arguments and end["type"] == "tool-input-available":
+                end["input"] = {block.arguments.get(key, key): value for key, value in end["input"].items()}
+            return [end]
         if block.kind == "text":
             return [{"type": "text-end", "id": block.id}]
         if block.kind == "redacted_thinking":
             return [{"type": "reasoning-end", "id": block.id, "providerMetadata": block.more}]
         if block.kind == "thinking":
             signature = "".join(block.signature)
-            end: Chunk = {"type": "reasoning-end", "id": block.id}
-            return [{**end, "providerMetadata": {"anthropic": {"signature": signature}}} if signature else end]
+            done: Chunk = {"type": "reasoning-end", "id": block.id}
+            return [{**done, "providerMetadata": {"anthropic": {"signature": signature}}} if signature else done]
         return []
 
 

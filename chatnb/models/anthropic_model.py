@@ -234,6 +234,11 @@ class AnthropicModel:
                     if has_begun or error.kind != "connection_lost" or isinstance(error.__cause__, BAD_EVENT):
                         raise
                     raise _Retryable(error, "connection lost") from error.__cause__
+                except ModelError as error:
+                    # An `error` event in place of the first chunk is a status that came late.
+                    if has_begun or error.status is None or not is_retried(error.status):
+                        raise
+                    raise _Retryable(error, _reason(error.status)) from error.__cause__
                 has_begun = has_begun or item is not None
                 yield item
 
@@ -246,7 +251,7 @@ class AnthropicModel:
             create = client.messages.with_streaming_response.create
             async with create(model="", max_tokens=1, messages=[], stream=True, extra_body=made.body) as response:
                 request_id = response.headers.get("request-id")
-                reader = EventReader(made.action_names, request_id)
+                reader = EventReader(made.tools, request_id)
                 async for event in anthropic.AsyncStream.raw_events(response.http_response):
                     for item in reader.feed(event.event, event.data):
                         yield item
@@ -261,8 +266,7 @@ class AnthropicModel:
             failed = self._without_key(status_error(status, error.body, error.response.headers, error.message), client)
             if not is_retried(status):
                 raise failed from error
-            reason = _REASONS.get(status, "failing")
-            raise _Retryable(failed, f"{reason} ({status})", retry_after(error.response.headers)) from error
+            raise _Retryable(failed, _reason(status), retry_after(error.response.headers)) from error
         except Exception as error:
             if isinstance(error, TypeError) and "authentication" in str(error):
                 raise ModelAuthError(f"The client given to {self!r} has no key ({KEY_VARIABLE}).") from error
@@ -282,6 +286,10 @@ class AnthropicModel:
         if isinstance(key, str) and key and key in str(error):
             error.args = (str(error).replace(key, "[redacted]"),)
         return error
+
+
+def _reason(status: int) -> str:
+    return f"{_REASONS.get(status, 'failing')} ({status})"
 
 
 def _pause(attempt: int) -> float:

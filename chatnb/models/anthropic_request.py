@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from chatnb.errors import ConfigError, ModelRequestError
-from chatnb.models.anthropic_blocks import Block, clean_id, unused_name
+from chatnb.models.anthropic_blocks import Block
 from chatnb.models.anthropic_mapping import anthropic_messages
+from chatnb.models.anthropic_tools import AnthropicTools, anthropic_tools
 from chatnb.models.port import ModelRequest
 
 MIN_THINKING = 1024
@@ -36,11 +37,11 @@ class AnthropicRequest:
 
     Attributes:
         body: What is sent, without `stream`.
-        action_names: The action's own name by the name that was sent.
+        tools: How the names in it map back.
     """
 
     body: dict[str, Any]
-    action_names: Mapping[str, str] = field(default_factory=dict)
+    tools: AnthropicTools = field(default_factory=AnthropicTools)
 
 
 def check_thinking(thinking: Any, max_tokens: int) -> Thinking:
@@ -84,14 +85,15 @@ def anthropic_request(
     body: dict[str, Any] = {"model": name, "max_tokens": max_tokens, "messages": messages, **settings}
     if system:
         body["system"] = system
-    tools, action_names = _tools(request)
-    if tools:
-        body["tools"] = tools
+    tools = anthropic_tools(request.actions)
+    if tools.blocks:
+        body["tools"] = tools.blocks
+        tools.rename_inputs(messages)
     else:
         _describe_past_tools(body)
     if thinking is not None and not _is_loop_without_thinking(messages):
         _turn_thinking_on(body, thinking)
-    return AnthropicRequest(body, action_names)
+    return AnthropicRequest(body, tools)
 
 
 def _checked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,19 +103,6 @@ def _checked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
             f"Anthropic's models have no setting {', '.join(unknown)}. Known: {', '.join(sorted(_SETTINGS))}."
         )
     return {key: value for key, value in settings.items() if value is not None}
-
-
-def _tools(request: ModelRequest) -> tuple[list[Block], dict[str, str]]:
-    tools: list[Block] = []
-    names: dict[str, str] = {}
-    for spec in request.actions:
-        sent = unused_name(clean_id(spec.name, "unnamed"), set(names))
-        names[sent] = spec.name
-        tool: Block = {"name": sent, "input_schema": {**spec.input_schema, "type": "object"}}
-        if spec.description.strip():
-            tool["description"] = spec.description
-        tools.append(tool)
-    return tools, names
 
 
 def _describe_past_tools(body: dict[str, Any]) -> None:

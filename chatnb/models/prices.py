@@ -1,11 +1,12 @@
 """What models cost, in US dollars per million tokens. The one place for prices.
 
-A price is found by the longest prefix of the model's name. A model that is not here has an unknown cost, which is not
-0.
+A price is found by the longest prefix of the model's name that is the same version. A model that is not here has an
+unknown cost, which is not 0.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -43,24 +44,34 @@ class Price:
 
 
 def _row(prefix: str, read: float, write: float, hit: float, store: float, limit: int | None = None) -> Price:
-    return Price(prefix, read, write, hit, store, checked="2026-10-24", source=_SOURCE, prompt_limit=limit)
+    return Price(prefix, read, write, hit, store, checked="2026-11-30", source=_SOURCE, prompt_limit=limit)
 
 
 PRICES: tuple[Price, ...] = (
     _row("claude-fable-5-1", 10, 50, 0.25, 12.5),
+    _row("claude-fable-5", 10, 50, 1, 12.5),
+    _row("claude-mythos-5-1", 10, 50, 0.25, 12.5),
+    _row("claude-mythos-5", 10, 50, 1, 12.5),
     _row("claude-opus-5-5", 4, 20, 0.2, 5),
     _row("claude-opus-5", 5, 25, 0.5, 6.25),
     _row("claude-opus-4-8", 5, 25, 0.5, 6.25),
     _row("claude-opus-4-7", 5, 25, 0.5, 6.25),
     _row("claude-opus-4-6", 5, 25, 0.5, 6.25),
     _row("claude-opus-4-5", 5, 25, 0.5, 6.25),
+    _row("claude-opus-4-1", 15, 75, 1.5, 18.75),
+    _row("claude-opus-4-0", 15, 75, 1.5, 18.75),
     _row("claude-opus-4", 15, 75, 1.5, 18.75),
     _row("claude-sonnet-5-5", 2, 10, 0.1, 2.5),
     _row("claude-sonnet-5", 2, 10, 0.2, 2.5),
+    _row("claude-sonnet-4-6", 3, 15, 0.3, 3.75),
+    _row("claude-sonnet-4-5", 3, 15, 0.3, 3.75),
+    _row("claude-sonnet-4-0", 3, 15, 0.3, 3.75),
     _row("claude-sonnet-4", 3, 15, 0.3, 3.75),
     _row("claude-haiku-5-5", 0.1, 0.5, 0.01, 0.125, limit=100_000),
     _row("claude-haiku-4-5", 1, 5, 0.1, 1.25),
 )
+# What may stand behind a row's name: a date or an alias. `-2` would be another version, whose price nobody has told.
+_SAME_MODEL = re.compile(r"(?:[-@](?!\d{1,2}(?:\D|\Z)).*)?", re.DOTALL)
 
 
 def read_prices(prices: Mapping[str, Any] | Sequence[Price] | None) -> tuple[Price, ...]:
@@ -98,12 +109,16 @@ def _read_price(prefix: str, value: Any) -> Price:
 
 
 def find_price(name: str, own: Sequence[Price] = ()) -> Price | None:
-    """The row with the longest prefix of a model's name, among one's own prices first, or None."""
-    for table in (own, PRICES):
-        found = [price for price in table if name.startswith(price.prefix)]
-        if found:
-            return max(found, key=lambda price: len(price.prefix))
-    return None
+    """The row with the longest prefix of a model's name, among one's own prices first, or None.
+
+    One's own prefixes may be as short as one likes. A row of the table is one version: `claude-opus-5` is not the
+    price of a `claude-opus-5-7` that came later, as a wrong price would be worse than none.
+    """
+    found = [price for price in own if name.startswith(price.prefix)]
+    if not found:
+        rows = [price for price in PRICES if name.startswith(price.prefix)]
+        found = [price for price in rows if _SAME_MODEL.fullmatch(name[len(price.prefix) :])]
+    return max(found, key=lambda price: len(price.prefix), default=None)
 
 
 def with_cost(usage: Usage, name: str, prices: Sequence[Price] = ()) -> Usage:

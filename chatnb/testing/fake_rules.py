@@ -32,6 +32,7 @@ NO_PREFILL = (
 
 _ID = re.compile(r"[a-zA-Z0-9_-]+\Z")
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}\Z")
+_KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}\Z")
 _THOUGHT = ("thinking", "redacted_thinking")
 _Message = Mapping[str, Any]
 
@@ -192,6 +193,9 @@ def _check_names(body: _Message, turns: Sequence[_Message]) -> Refusal | None:
         schema = tool.get("input_schema")
         if tool.get("type", "custom") == "custom" and (not isinstance(schema, Mapping) or _kind(schema) != "object"):
             return refuse("R6", f"tools.{index}.input_schema.type: must be object")
+        found = _check_schema(schema, f"tools.{index}.custom.input_schema") if isinstance(schema, Mapping) else None
+        if found is not None:
+            return found
     for block in _all_blocks(turns):
         kind = block["type"]
         if kind in ("tool_use", "tool_result") and not names:
@@ -203,6 +207,15 @@ def _check_names(body: _Message, turns: Sequence[_Message]) -> Refusal | None:
                 return refuse("R6", f"{kind}.input: Input should be a valid dictionary")
         if "tool_use_id" in block and not _ID.match(block["tool_use_id"]):
             return refuse("R6", f"{kind}.tool_use_id: letters, digits, _ and - alone")
+    return None
+
+
+def _check_schema(schema: Mapping[str, Any], path: str) -> Refusal | None:
+    if any(key in schema for key in ("anyOf", "oneOf", "allOf")):
+        return refuse("R6", f"{path}: input_schema does not support oneOf, allOf, or anyOf at the top level")
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping) and not all(_KEY.match(str(key)) for key in properties):
+        return refuse("R6", f"{path}.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{{1,64}}$'")
     return None
 
 

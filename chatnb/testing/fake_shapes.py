@@ -7,6 +7,7 @@ from typing import Any
 
 from chatnb.testing.fake_refusal import Refusal, refuse
 
+MAX_TITLE = 500
 _CACHE = "cache_control"
 # Each row: the fields that must be there, and those that may be.
 _Fields = tuple[frozenset[str], frozenset[str]]
@@ -181,6 +182,8 @@ def _check_block(block: Any, path: str) -> Refusal | None:
     if fields is None:
         return refuse("R2", f"{path}.type: no such block")
     found = _check_fields(block, fields, path)
+    if found is None and kind == "document" and not 1 <= len(block.get("title") or "-") <= MAX_TITLE:
+        found = refuse("R2", f"{path}.title: String should have at most {MAX_TITLE} characters")
     if found is None and kind in ("image", "document"):
         found = _check_typed(block["source"], _SOURCES, f"{path}.source")
     if found is None and kind == "tool_result":

@@ -10,6 +10,11 @@ from .view_form import Form, ViewForm
 
 KEPT = 20
 LONGEST = 4_000
+ENDS = {
+    "length": "The answer was cut off: the model had no tokens left for it. Ask it to go on, or give it more.",
+    "content-filter": "The model declined to answer. Edit the message or undo it: what follows would be declined too.",
+}
+"""What is said of a finish reason."""
 
 
 class Notices:
@@ -47,9 +52,18 @@ class Notices:
                 self.show({"id": id, "text": ""})
 
     def passing(self, update: Update) -> None:
-        """Tell of a retry and of a compaction, as transient data parts announce them, while they last."""
+        """Tell of a retry and of a compaction, as transient data parts announce them, while they last.
+
+        An answer that the model has cut off or refused is told of until the next one begins: the words alone do not
+        show it.
+        """
         chunk: Any = update.chunk or {}
         kind, data = chunk.get("type"), chunk.get("data")
+        if kind == "finish" and chunk.get("finishReason") in ENDS:
+            self.show({"id": "finish", "text": ENDS[chunk["finishReason"]]})
+            return
+        if kind == "start":
+            self.drop("finish")
         if data is None and not self.shown:
             return  # nearly all updates are deltas
         if kind == "data-retry" and isinstance(data, Mapping):

@@ -40,6 +40,18 @@ def one_file(item: dict[str, Any]) -> dict[str, Any]:
     return block
 
 
+class TestWritten:
+    @pytest.mark.parametrize("media", ["application/json", "application/geo+json", "application/yaml; charset=utf-8"])
+    def test_written_files_are_texts(self, media: str) -> None:
+        """Texts that are called applications, such as the JSON that a panel takes, are documents too."""
+        block = one_file(file(media, data_url(media, b'{"a": 1}'), filename="a.json"))
+        assert (block["type"], block["source"]["data"], block["title"]) == ("document", '{"a": 1}', "a.json")
+
+    def test_a_long_title_is_cut(self) -> None:
+        """The API takes titles of up to 500 characters."""
+        assert len(one_file(file("text/plain", data_url("text/plain", b"x"), filename="n" * 900))["title"]) == 500
+
+
 class TestThinking:
     def test_signed_thinking_is_byte_identical(self) -> None:
         """C33: signed thinking, tool_use and results: text and signature are byte-identical in the next request."""

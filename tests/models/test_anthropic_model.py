@@ -18,7 +18,8 @@ from chatnb.errors import (
     ModelRequestError,
     ModelStreamError,
 )
-from chatnb.models import AnthropicModel, Reply
+from chatnb.models import ActionSpec, AnthropicModel, Reply
+from chatnb.models.prices import find_price
 from chatnb.testing.fake_anthropic import FakeAnthropic, FakeReply
 from tests.models.build import (
     Waits,
@@ -102,11 +103,62 @@ class TestAnswers:
         assert end_of(unknown).usage is not None
         assert end_of(unknown).usage.cost is None  # type: ignore[union-attr]
 
+    @pytest.mark.parametrize(
+        ("name", "price"),
+        [
+            ("claude-sonnet-4-5-20250929", 3),
+            ("claude-opus-4-20250514", 15),
+            ("claude-opus-4-5-latest", 5),
+            ("claude-fable-5", 10),
+            ("claude-mythos-5-1", 10),
+            ("claude-opus-5-5", 4),
+            ("claude-opus-5-7", None),
+            ("claude-fable-5-2", None),
+            ("claude-opus-4-15", None),
+        ],
+    )
+    def test_a_price_is_that_of_one_version(self, name: str, price: float | None) -> None:
+        """Dates and aliases are the same model; another version has no price until it stands in the table."""
+        found = find_price(name)
+        assert (found.input if found else None) == price
+
     async def test_names_that_the_api_does_not_take_come_back_whole(self) -> None:
         """Names are cleaned for the API; the chunk has the action's own name."""
         with FakeAnthropic([Reply(calls=[("my_tool", {})])]) as server:
             items = await collect(claude(server), ask("hi", actions=(spec("my.tool"),)))
         assert inputs_of(items) == [("my.tool", {})]
+
+    async def test_arguments_that_the_api_does_not_take_come_back_whole(self) -> None:
+        """An argument such as `größe` is sent under a name that the API takes, and the action gets its own again."""
+        odd = spec("pack", "Pack.", ("größe", "box"), **{"größe": {"type": "number"}, "box": {"type": "string"}})
+        sent = {"gr__e": 2.5, "box": "a"}
+        with FakeAnthropic([Reply(calls=[("pack", sent, "c1")]), "Done."]) as server:
+            items = await collect(claude(server), ask("hi", actions=(odd,)))
+            assert inputs_of(items) == [("pack", {"größe": 2.5, "box": "a"})]
+            said = assistant({"type": "tool-call", "toolCallId": "c1", "toolName": "pack", "input": {"größe": 2.5}})
+            await collect(claude(server), ask("hi", said, results(("c1", 1)), actions=(odd,)))
+        schema = server.requests[0]["tools"][0]["input_schema"]
+        assert list(schema["properties"]) == schema["required"] == ["gr__e", "box"]
+        assert schema["properties"]["gr__e"]["description"] == "größe"
+        assert server.requests[1]["messages"][1]["content"][0]["input"] == {"gr__e": 2.5}
+
+    async def test_a_union_at_the_root_of_a_schema(self) -> None:
+        """Another server's tool may be a union at its root, which the API refuses: it is sent as one object."""
+        union = {
+            "type": "object",
+            "$defs": {"ByName": {"properties": {"name": {"type": "string"}, "why": {}}, "required": ["name", "why"]}},
+            "anyOf": [
+                {"properties": {"id": {"type": "integer"}, "why": {"type": "string"}}, "required": ["id", "why"]},
+                {"$ref": "#/$defs/ByName"},
+            ],
+        }
+        with FakeAnthropic([Reply(calls=[("find", {"id": 3, "why": "x"})])]) as server:
+            items = await collect(claude(server), ask("hi", actions=(ActionSpec("find", "Find.", union),)))
+        sent = server.requests[0]["tools"][0]["input_schema"]
+        assert "anyOf" not in sent
+        assert set(sent["properties"]) == {"id", "why", "name"}
+        assert sent["required"] == ["why"]
+        assert inputs_of(items) == [("find", {"id": 3, "why": "x"})]
 
     async def test_pings_are_signs_of_life(self) -> None:
         """`ping` events reach the stall watchdog as None; unknown events are skipped; bytes may come singly."""
@@ -156,6 +208,22 @@ class TestRetries:
         assert waits.seconds == [7.0]
         assert isinstance(error, ModelRateLimitError)
         assert len(server.requests) == 2
+
+    @pytest.mark.parametrize("error_type", ["overloaded_error", "rate_limit_error", "api_error"])
+    async def test_an_error_event_in_place_of_the_first_chunk(self, error_type: str) -> None:
+        """An overload that comes as an event before the first chunk is a status that came late: it is retried."""
+        reply = FakeReply("error", text="x", after=1, error_type=error_type)
+        with FakeAnthropic([reply, "ok"]) as server:
+            items = await collect(claude(server), ask("hi"))
+        assert text_of(items) == "ok"
+        assert [kind for kind in kinds(items) if kind == "data-retry"] == ["data-retry"]
+
+    async def test_an_error_event_that_says_no(self) -> None:
+        """One whose type is no passing failure is the error, at once."""
+        with FakeAnthropic([FakeReply("error", text="x", after=1, error_type="invalid_request_error")]) as server:
+            _, error = await chunks_until_error(claude(server), ask("hi"))
+        assert isinstance(error, ModelRequestError)
+        assert len(server.requests) == 1
 
     async def test_the_number_of_retries(self) -> None:
         """`max_retries` times, then the error."""

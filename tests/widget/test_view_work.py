@@ -16,6 +16,21 @@ from chatnb.widget import ChatWidget, tool_part_state
 from .shown import PICK, add, quiet, ran, refund, shown
 
 
+class TestCutOff:
+    async def test_an_answer_without_its_end_is_told_of(self) -> None:
+        """turns.md, section 6: "length" and "content-filter" are told of, until the next answer begins."""
+        steps = [Reply("Half of", finish_reason="length"), Reply("No.", finish_reason="content-filter"), "Whole."]
+        async with shown(*steps) as view:
+            said = []
+            for _ in steps:
+                await view.widget.send_message("x")
+                await quiet(view)
+                said.append(view.widget._panel.deeds.notices.shown.get("finish", {}).get("text", ""))
+        assert "cut off" in said[0]
+        assert "declined" in said[1]
+        assert said[2] == ""
+
+
 class TestClientTools:
     def steps(self) -> list[Any]:
         return [Reply(calls=[("pick", {})]), "thanks"]
