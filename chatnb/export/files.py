@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .._json import JsonValue
+from .._json import JsonValue, whole, with_escapes
 from ..errors import ExportError, ExportFormatError
 from ..messages import DataPart, FilePart, SourceUrlPart, TextPart, ToolPart, UIMessage
 from .calls import (
@@ -70,6 +70,7 @@ def export_chat(record: ChatRecord, format: str, *, redact: Redact | None = None
         text = export_notebook(record.messages, title=record.chat_id, is_unfinished=record.is_unfinished)
     else:
         raise ExportError(f"there is no export format {format!r}; the formats are {', '.join(FORMATS)}")
+    text = with_escapes(text) if format == "json" else whole(text)
     return redact(text) if redact is not None else text
 
 

@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from .images import name_images
 from .sanitise import sanitise, visible
 from .tex import add_math
 
@@ -95,15 +96,20 @@ _TAG = re.compile(r"<(?=[A-Za-z/!?])(?!(?:https?://|mailto:)[^\s<>]*>)", re.IGNO
 _SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
 
 
-def escape_raw_html(text: str) -> str:
-    """Return Markdown in which raw html is text; code stays as it is."""
+def escape_raw_html(text: str, *, names_images: bool = False) -> str:
+    """Return Markdown in which raw html is text; code stays as it is.
+
+    Args:
+        text: The Markdown.
+        names_images: An image becomes its description: nothing is loaded, and no data stands in the text.
+    """
     done: list[str] = []
     block: list[str] = []
     fence: str | None = None
 
     def flush() -> None:
         if block:
-            done.append(_escape_outside_spans("\n".join(block)))
+            done.append(_escape_outside_spans("\n".join(block), names_images))
             block.clear()
 
     for line in visible(text).split("\n"):
@@ -125,13 +131,16 @@ def escape_raw_html(text: str) -> str:
     return "\n".join(done)
 
 
-def _escape_outside_spans(text: str) -> str:
+def _escape_outside_spans(text: str, names_images: bool) -> str:
+    def escape(piece: str) -> str:
+        return _TAG.sub("&lt;", name_images(piece) if names_images else piece)
+
     done, place = [], 0
     for span in _SPAN.finditer(text):
-        done.append(_TAG.sub("&lt;", text[place : span.start()]))
+        done.append(escape(text[place : span.start()]))
         done.append(span.group())
         place = span.end()
-    done.append(_TAG.sub("&lt;", text[place:]))
+    done.append(escape(text[place:]))
     return "".join(done)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
+from .._json import whole
+
 _TEXT = {
     "a", "abbr", "b", "bdi", "bdo", "blockquote", "br", "caption", "cite", "code", "col", "colgroup", "dd", "del",
     "details", "dfn", "div", "dl", "dt", "em", "figcaption", "figure", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "i",
@@ -71,7 +73,7 @@ def sanitise(markup: str) -> str:
 
     What is not on the list loses its tag and keeps its text; scripts and the like go with their content.
     """
-    return _cleaner()(markup)
+    return _cleaner()(whole(markup))
 
 
 @cache

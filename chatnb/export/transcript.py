@@ -10,8 +10,9 @@ import html
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from threading import Lock
+from urllib.parse import quote
 
-from .._json import JsonValue
+from .._json import JsonValue, whole
 from ..messages import DataPart, FilePart, ReasoningPart, SourceUrlPart, TextPart, ToolPart, UIMessage
 from .calls import (
     WITHOUT_MARKUP,
@@ -26,19 +27,20 @@ from .calls import (
     shown_outputs,
     state_word,
 )
+from .images import LARGEST_IMAGE, bytes_of, fit_images, image_line
 from .markdown import CODE_STYLE, escape_raw_html, fenced, remote_image, render
 from .sanitise import sanitise, visible
 
 LARGEST = 2_000_000
 """Bytes of a transcript; the newest messages are kept."""
-LARGEST_IMAGE = 500_000
-"""Bytes of an image that is shown."""
 FIRST_LINE = "<!-- chatnb transcript -->"
 """How the Markdown form begins, so that one rule of nbval matches it whole."""
 EMPTY = "No messages yet."
+_IN_URL = "%/:=&?~#+!$,;'@()*[]"
 
 _ROOT = '<div class="chatnb-transcript" style="line-height:1.5;overflow-wrap:anywhere">'
 _MESSAGE = 'style="margin:0.6em 0;padding:0.1em 0 0.1em 0.8em;border-left:3px solid rgba(128,128,128,{shade})"'
+_HEAD = '<p style="margin:0.2em 0"><strong>{role}</strong></p>'
 _QUIET = 'style="opacity:0.75"'
 _CARD = 'style="margin:0.5em 0;padding:0.3em 0.7em;border:1px solid rgba(128,128,128,0.4);border-radius:4px"'
 _ROLES = {"user": "You", "assistant": "Assistant", "system": "System"}
@@ -114,7 +116,11 @@ def _newest(messages: Sequence[UIMessage], form: str, redact: Redact | None, roo
     blocks: list[str] = []
     for message in reversed(messages):
         block = _block(message, form, redact)
-        room -= len(block.encode("utf-8", "replace")) + 2
+        size = len(block.encode()) + 2
+        if size > room and not blocks:  # the newest is never left out
+            block = _shortened(message, block, form, room)
+            size = len(block.encode()) + 2
+        room -= size
         if room < 0:
             break
         blocks.append(block)
@@ -126,16 +132,31 @@ def _block(message: UIMessage, form: str, redact: Redact | None) -> str:
     # Each settled turn renders the whole history again.
     block = _blocks.find(message, form)
     if block is None:
-        block = _html_block(message) if form == "html" else _markdown_block(message)
+        block = whole(_html_block(message) if form == "html" else _markdown_block(message))
         _blocks.keep(message, form, block)
     return block if redact is None else redact(block)
+
+
+def _shortened(message: UIMessage, block: str, form: str, room: int) -> str:
+    """Return a message that does not fit: without its images, or else a line that tells of it."""
+    line = f"This message of {len(block.encode()):,} bytes is too long to be shown here."
+    role = _ROLES[message.role]
+    if form != "html":
+        return f"**{role}**\n\n*{line}*"
+    small = fit_images(block, 8_000)
+    if len(small.encode()) <= room:
+        return small
+    return f"<div {_MESSAGE.format(shade=_shade(message))}>{_HEAD.format(role=role)}<p {_QUIET}>{line}</p></div>"
+
+
+def _shade(message: UIMessage) -> str:
+    return "0.7" if message.role == "user" else "0.25"
 
 
 # --- html -------------------------------------------------------------------------------------------------------------
 
 
 def _html_block(message: UIMessage) -> str:
-    shade = "0.7" if message.role == "user" else "0.25"
     outputs = outputs_by_call(message)
     parts = [piece for part in message.parts if (piece := _html_part(part, outputs))]
     sources = [part for part in message.parts if isinstance(part, SourceUrlPart)]
@@ -144,9 +165,8 @@ def _html_block(message: UIMessage) -> str:
         parts.append(f"<p {_QUIET}>Sources</p><ol>{''.join(links)}</ol>")
     if _is_cut_off(message):
         parts.append(f"<p {_QUIET}><em>(interrupted)</em></p>")
-    role = _ROLES[message.role]
-    head = f'<p style="margin:0.2em 0"><strong>{role}</strong></p>'
-    return f"<div {_MESSAGE.format(shade=shade)}>{head}{''.join(parts)}</div>"
+    head = _HEAD.format(role=_ROLES[message.role])
+    return f"<div {_MESSAGE.format(shade=_shade(message))}>{head}{fit_images(''.join(parts))}</div>"
 
 
 def _html_part(part: object, outputs: Mapping[str, Sequence[JsonValue]]) -> str:
@@ -196,8 +216,8 @@ def _html_output(shown: Shown) -> str:
     kind, content = shown.media_type, shown.content
     if kind in ("image/png", "image/jpeg"):
         data = str(content).replace("\n", "")
-        if len(data) * 3 // 4 > LARGEST_IMAGE:
-            return f"<p {_QUIET}>[image of {len(data) * 3 // 4:,} bytes]</p>"
+        if bytes_of(data) > LARGEST_IMAGE:
+            return f"<p>{image_line(bytes_of(data))}</p>"
         return sanitise(f'<img src="data:{kind};base64,{data}" alt="output">')
     if kind == "image/svg+xml" or kind == "text/html":
         return f'<div style="overflow-x:auto">{sanitise(plain(str(content)))}</div>'
@@ -272,9 +292,8 @@ def _markdown_block(message: UIMessage) -> str:
     pieces += [piece for part in message.parts if (piece := _markdown_part(part, outputs))]
     sources = [part for part in message.parts if isinstance(part, SourceUrlPart)]
     if sources:
-        lines = (
-            f"{number}. {escape_raw_html(part.title or '')} <{part.url}>" for number, part in enumerate(sources, 1)
-        )
+        named = ((escape_raw_html(part.title or ""), quote(part.url, safe=_IN_URL)) for part in sources)
+        lines = (f"{number}. {title} <{url}>" for number, (title, url) in enumerate(named, 1))
         pieces.append("\n".join(lines))
     if _is_cut_off(message):
         pieces.append("*(interrupted)*")
@@ -283,16 +302,16 @@ def _markdown_block(message: UIMessage) -> str:
 
 def _markdown_part(part: object, outputs: Mapping[str, Sequence[JsonValue]]) -> str:
     if isinstance(part, TextPart):
-        return escape_raw_html(part.text.strip())
+        return escape_raw_html(part.text.strip(), names_images=True)
     if isinstance(part, FilePart):
         kind = "image" if part.media_type.startswith("image/") else "file"
         return f"[{kind}: {escape_raw_html(part.filename or part.media_type)}]"
     if isinstance(part, ToolPart):
         return markdown_call(part, outputs.get(part.tool_call_id, ()))
     if isinstance(part, DataPart) and part.type == "data-steering-message":
-        return f"**You**\n\n{escape_raw_html(steering_text(part))}"
+        return f"**You**\n\n{escape_raw_html(steering_text(part), names_images=True)}"
     if isinstance(part, DataPart) and part.type == "data-variable" and isinstance(part.data, Mapping):
-        return f"*@{part.data.get('name', '')} ({part.data.get('type', '')})*"
+        return escape_raw_html(f"*@{part.data.get('name', '')} ({part.data.get('type', '')})*")
     return ""
 
 
@@ -319,7 +338,7 @@ def _markdown_output(shown: Shown) -> str:
     if kind.startswith("image/"):
         return f"[image: {kind}]"
     if kind == "text/markdown":
-        return escape_raw_html(str(shown.content))
+        return escape_raw_html(str(shown.content), names_images=True)
     if kind == "text/html":
         return "[table or page: text/html]"
     return fenced(show_json(shown.content))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from .._json import JsonValue
-from .view_form import Form, text_field, whole
+from .._json import JsonValue, whole
+from .view_form import Form, text_field
 
 FRAME_BYTES = 256 * 1024
 ROOM = FRAME_BYTES - 4096

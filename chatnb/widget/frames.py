@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .._json import JsonValue
+from .._json import JsonValue, whole
 from ..messages import UIMessage
 from .cutting import cut_ops, pack
 from .operations import JsonObject
 from .picture import Picture
 from .protocol import VERSION
-from .view_form import Form, ViewForm, text_field, whole
+from .view_form import Form, ViewForm, text_field
 
 MANY_FOOTERS = 1_000
 """Messages whose usage changed in one window above which a `reset` is cheaper."""

@@ -7,17 +7,14 @@ which do not change, so that a message of a long history is formed once.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
-from .._json import JsonValue
+from .._json import JsonValue, whole
 from ..messages import UIMessage
 from .assets import AssetShelf, Outsourcer
 from .redaction import Credentials
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 CUT = 100_000
 """Bytes of a text above which a `reset` cuts it ("Show all" loads the rest)."""
 _CUT_ESCAPED = 200_000
@@ -111,17 +108,6 @@ class ViewForm:
         if isinstance(value, list | tuple):
             return [self.clean(item) for item in value]
         return value
-
-
-def whole(text: str) -> str:
-    """Return a text without halves of characters: pairs become what they are, single ones the replacement character.
-
-    Halves come from providers that cut their deltas inside a character; a frame can't hold them.
-    """
-    if text.isascii() or not _SURROGATE.search(text):
-        return text
-    joined = _PAIR.sub(lambda pair: pair.group().encode("utf-16-le", "surrogatepass").decode("utf-16-le"), text)
-    return _SURROGATE.sub("\ufffd", joined)
 
 
 def object_name(wire: Mapping[str, JsonValue], message: UIMessage) -> str | None:
