@@ -32,6 +32,8 @@ class Case:
     Attributes:
         node_id: The node that holds the answer's message, or None.
         own_input: The input that it answers, or None.
+        before: Sends whose messages enter the history before that one's, unanswered; none once the chain is written.
+        absorbed: Ids of the inputs that were merged into it.
         steered: Ids of inputs that were taken into it.
         kernel_id: The kernel that made the partial.
         in_flight: The inputs that were waiting when it was interrupted, in order.
@@ -46,6 +48,8 @@ class Case:
     node_id: str | None
     calls: list[CallRow]
     own_input: InputRow | None = None
+    before: list[Input] = field(default_factory=list)
+    absorbed: tuple[str, ...] = ()
     steered: tuple[str, ...] = ()
     kernel_id: str | None = None
     is_old: bool = False
@@ -152,7 +156,8 @@ class Case:
     def finished_inputs(self) -> tuple[str, ...]:
         """Return the inputs that are done when the turn ends."""
         own = (self.row.input_id,) if self.row.input_id is not None else ()
-        return (*own, *self.steered, *self.rebuilt.laid)
+        before = (id_ for i in self.before for id_ in (*i.absorbed, i.row.id))
+        return (*own, *self.absorbed, *before, *self.steered, *self.rebuilt.laid)
 
     # --- its partial --------------------------------------------------------------------------------------------
 
@@ -182,15 +187,22 @@ class Case:
         edit.head = self.node_id
         return edit
 
+    def incoming(self) -> tuple[UIMessage, ...]:
+        """Return the messages that its send had brought, those before it first, for a chain that was not written."""
+        own = self.own_input
+        if not self.is_before_w3 or own is None or own.kind != "send":
+            return ()
+        return (*(i.message for i in self.before), UIMessage.from_wire(own.payload["message"]))
+
     def plan_message(self) -> TreeEdit | None:
         """Plan to put the message that it was to answer at the end of the chain, if the process died before it was."""
         own, tree = self.own_input, self.engine.tree
         if not self.is_before_w3 or own is None or own.kind != "send" or own.generation < self.engine.generation:
             return None
-        message = UIMessage.from_wire(own.payload["message"])
-        if tree.on_chain(message.id) is not None:
+        messages = [m for m in self.incoming() if tree.on_chain(m.id) is None]
+        if not messages:
             return None
-        return tree.plan_list([*tree.messages, message], lambda: self.engine.new_id("node"))
+        return tree.plan_list([*tree.messages, *messages], lambda: self.engine.new_id("node"))
 
     def put_log(self, tx: WriteTx) -> None:
         """Write the log anew: without a torn end, and with the note of where the message began."""

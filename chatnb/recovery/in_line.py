@@ -131,6 +131,4 @@ def _anew(case: Case) -> tuple[tuple[UIMessage, ...], str | None]:
     if not case.is_before_w3 or own is None:
         return (), None
     payload = own.payload or {}
-    if own.kind == "send":
-        return (UIMessage.from_wire(payload["message"]),), None
-    return (), payload.get("messageId") if own.kind == "regenerate" else None
+    return case.incoming(), payload.get("messageId") if own.kind == "regenerate" else None

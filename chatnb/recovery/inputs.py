@@ -2,14 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..messages import UIMessage
-from ..store.records import InputRow
+from ..store.port import WriteTx
+from ..store.records import InputRow, InputState
 from ..turns import ChatEngine, Input, user_message
 from .case import Case, new_input
 from .events import InFlightInput
+
+
+def joined(engine: ChatEngine, rows: Sequence[InputRow], skipped: Sequence[InputRow] = ()) -> list[Input]:
+    """Return stored inputs as their policy had put them together: each is one turn, or nothing but history.
+
+    Args:
+        engine: The chat.
+        rows: What waits, by arrival.
+        skipped: What does not any more; a message that one of these had superseded is not answered all the same.
+    """
+    found: dict[str, Input] = {}
+    for row in rows:
+        input_ = new_input(engine, row)
+        for id_ in _joined_by(row, "merges"):
+            if id_ in found:
+                input_ = found.pop(id_).merged_with(input_)
+        before = [found.pop(id_) for id_ in _joined_by(row, "supersedes") if id_ in found]
+        input_.superseded = [one for former in before for one in flat(former)]
+        found[row.id] = input_
+    for row in skipped:
+        left = [found[id_] for id_ in _joined_by(row, "supersedes") if id_ in found]
+        if left:
+            *before, last = left
+            for former in before:
+                del found[former.row.id]
+            last.superseded = [*(one for former in before for one in flat(former)), *last.superseded]
+            last.is_unanswered = True
+    return list(found.values())
+
+
+def join_own(case: Case, rows: Sequence[InputRow]) -> None:
+    """Give a turn whose chain was not written what its send was joined with, and what an offer before it had held."""
+    own = case.own_input
+    if own is None or own.kind != "send" or not case.is_before_w3:
+        return
+    sends = [row for row in rows if row.kind == "send" and row.arrival < own.arrival]
+    wanted = {*_joined_by(own, "merges"), *_joined_by(own, "supersedes")}
+    for row in reversed(sends):
+        if row.id in wanted:
+            wanted |= {*_joined_by(row, "merges"), *_joined_by(row, "supersedes")}
+    held = joined(case.engine, [row for row in sends if row.state == "held" and row.id not in wanted])
+    *_, input_ = joined(case.engine, [*(row for row in sends if row.id in wanted), own])
+    case.own_input, case.absorbed = input_.row, input_.absorbed
+    case.before = [*(one for former in held for one in flat(former)), *input_.superseded]
+
+
+def pass_over(engine: ChatEngine, inputs: list[Input]) -> list[Input]:
+    """Let a message that had ended an offer take in what the offer had held; return what is in line then.
+
+    The process died after the offer's end and before the message's turn had a row.
+    """
+    held = [i for i in inputs if i.row.state == "held"]
+    first = next((i for i in inputs if i.row.state != "held"), None)
+    if not held or first is None or first.kind == "continue" or not _was_passed_over(engine):
+        return inputs
+    if first.kind == "send":
+        first.superseded[:0] = [one for i in held if i.kind == "send" for one in flat(i)]
+        held = [i for i in held if i.kind != "send"]
+    for input_ in held:
+        engine.skip(input_)
+    return [i for i in inputs if i.row.state != "held"]
+
+
+def _was_passed_over(engine: ChatEngine) -> bool:
+    last = engine.store.load_last_turn(engine.chat_id)
+    ended = [i for i in engine.store.load_incidents(engine.chat_id) if last is not None and i.turn_id == last.id]
+    return any(i.reason == "conversation_changed" for i in ended)
+
+
+def _joined_by(row: InputRow, how: str) -> Sequence[str]:
+    payload = row.payload if row.kind == "send" and isinstance(row.payload, Mapping) else {}
+    return tuple(payload.get(how, ()))
+
+
+def flat(input_: Input) -> list[Input]:
+    """Return a send and what it has superseded, in their order, each for itself."""
+    return [*input_.superseded, replace(input_, superseded=[])]
+
+
+def move_inputs(tx: WriteTx, inputs: Sequence[Input], expect: InputState, to: InputState) -> None:
+    """Move inputs between states, and what they were joined with."""
+    for input_ in inputs:
+        for id_ in (*input_.other_rows, input_.row.id):
+            tx.move_input(id_, {expect}, to)
 
 
 def plan_inputs(case: Case, wanted: Sequence[Any]) -> list[Input | UIMessage]:

@@ -12,6 +12,7 @@ from .case import Case
 from .ends import end_turn, put_incident, tell_completions
 from .exhaustion import exhaust
 from .in_line import put_in_line, store_partial
+from .inputs import flat, move_inputs
 
 
 class TurnOffer:
@@ -31,6 +32,7 @@ class TurnOffer:
         """Take the turn up for a person; the held inputs go behind it."""
         case, engine = self._case, self._case.engine
         engine.offer = None
+        input_.superseded, input_.absorbed = [*case.before], case.absorbed
         if case.has_moved:
             self._end(case, "conversation_changed")
             await tell_completions(engine, input_)
@@ -74,8 +76,7 @@ class TurnOffer:
         if not held:
             return []
         with engine.write() as tx:
-            for input_ in held:
-                tx.move_input(input_.row.id, {"held"}, "waiting")
+            move_inputs(tx, held, "held", "waiting")
         for input_ in held:
             input_.row = replace(input_.row, state="waiting")
             engine.queue.put(input_)
@@ -85,10 +86,14 @@ class TurnOffer:
     def give_up(self) -> list[Input]:
         """Return the held sends, to become history before a new message; skip the other held inputs."""
         held, self._held = self._held, []
+        found: list[Input] = []
         for input_ in held:
             if input_.kind != "send":
                 self._case.engine.skip(input_)
-        return [input_ for input_ in held if input_.kind == "send"]
+                continue
+            found += flat(input_)
+            input_.settle(Outcome(status="skipped"))
+        return found
 
 
 def make_offer(case: Case, *, status: str = "offered", reason: str | None = None, is_again: bool = False) -> TurnOffer:
@@ -107,8 +112,7 @@ def make_offer(case: Case, *, status: str = "offered", reason: str | None = None
         engine.apply_edit(edit)
     held = [i for i in case.in_flight if i.row.state == "held" or (not is_again and engine.queue.remove(i))]
     with engine.write() as tx:
-        for input_ in held:
-            tx.move_input(input_.row.id, {"waiting"}, "held")
+        move_inputs(tx, held, "waiting", "held")
         if case.incident is not None:
             case.incident = replace(case.incident, status=status, reason=reason)
             put_incident(tx, case.incident)

@@ -19,7 +19,7 @@ from ..turns.resumed import Resumed
 from .case import Case, new_input
 from .ends import End, end_turn, tell_completions
 from .exhaustion import seal_given_up
-from .inputs import requeue
+from .inputs import join_own, joined, move_inputs, pass_over, requeue
 from .offer import make_offer
 from .rebuild import rebuild
 from .records import Cause
@@ -30,6 +30,7 @@ log = logging.getLogger("chatnb")
 OPEN: tuple[TurnState, ...] = ("queued", "starting", "running", "finishing", "interrupted")
 INTERRUPTED: tuple[TurnState, ...] = ("interrupted",)
 LEFT: tuple[InputState, ...] = ("waiting", "held", "taken")
+SKIPPED: tuple[InputState, ...] = ("skipped",)
 STEERING = "data-steering-message"
 
 
@@ -55,7 +56,11 @@ def scan(engine: ChatEngine, opened: OpenedChat, *, last_sign: datetime | None =
     rows = engine.store.load_turns(engine.chat_id, OPEN)
     inputs = engine.store.load_inputs(engine.chat_id, LEFT)
     case = _take_in(engine, opened, rows, inputs, last_sign) if rows else None
+    if case is not None:
+        join_own(case, inputs)
     waiting = _in_flight(engine, inputs, case)
+    if case is None:
+        waiting = pass_over(engine, waiting)
     if case is None or not _is_offered_again(engine, case):
         _release(engine, [i for i in waiting if i.row.state == "held"])
     requeue(engine, [i for i in waiting if i.row.state == "waiting"])
@@ -249,10 +254,10 @@ def _steered(message: UIMessage, inputs: list[InputRow]) -> tuple[str, ...]:
 
 
 def _in_flight(engine: ChatEngine, inputs: list[InputRow], case: Case | None) -> list[Input]:
-    """Return the inputs that still have to run, in order of arrival; note those that will not."""
+    """Return the inputs that still have to run, in their order; note those that will not."""
     done: set[str] = set(case.finished_inputs()) if case is not None else set()
     lost: list[InputRow] = []
-    found: list[Input] = []
+    found: list[InputRow] = []
     for row in inputs:
         if row.id in done:
             continue
@@ -260,20 +265,21 @@ def _in_flight(engine: ChatEngine, inputs: list[InputRow], case: Case | None) ->
         if cannot or row.generation < engine.generation or row.state == "taken":
             lost.append(row)
         else:
-            found.append(new_input(engine, row))
+            found.append(row)
     if lost:
         with engine.write() as tx:
             for row in lost:
                 tx.move_input(row.id, {"waiting", "held", "taken"}, "skipped")
-    return found
+    found.sort(key=lambda row: row.kind != "action-turn")  # the turn of a chat action that had the slot
+    sends = any(row.kind == "send" for row in found)
+    return joined(engine, found, engine.store.load_inputs(engine.chat_id, SKIPPED) if sends else ())
 
 
 def _release(engine: ChatEngine, held: list[Input]) -> None:
     """Let inputs wait again that were held behind an offer that is none any more."""
     if held:
         with engine.write() as tx:
-            for input_ in held:
-                tx.move_input(input_.row.id, {"held"}, "waiting")
+            move_inputs(tx, held, "held", "waiting")
     for input_ in held:
         input_.row = replace(input_.row, state="waiting")
 
@@ -295,7 +301,9 @@ def _put_first(engine: ChatEngine, take_up: TakeUpTurn | _Replay, case: Case | N
             client_data=turn.client_data if turn is not None else None,
             client_tools=turn.client_tools if turn is not None else None,
         )
-    engine.queue.put_first(new_input(engine, replace(row, generation=engine.generation), take_up=take_up, stored=False))
+    row = replace(row, generation=engine.generation)
+    joins = {"superseded": [*case.before], "absorbed": case.absorbed} if case is not None else {}
+    engine.queue.put_first(new_input(engine, row, take_up=take_up, stored=False, **joins))
 
 
 class _Replay:
@@ -307,9 +315,13 @@ class _Replay:
     def drop(self, reason: str) -> None:
         """Nothing has to be ended."""
 
-    async def __call__(self, input_: Input) -> Resumed | Outcome:
+    async def tell(self, input_: Input) -> None:
         """Call them."""
         await tell_completions(self._engine, input_)
+
+    async def __call__(self, input_: Input) -> Resumed | Outcome:
+        """Call them."""
+        await self.tell(input_)
         return Outcome(status="applied")
 
 

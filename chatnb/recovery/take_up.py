@@ -40,6 +40,10 @@ class TakeUpTurn:
         """End the turn `stopped` before its place has come."""
         end_turn(self._case, "stopped", reason=reason)
 
+    async def tell(self, input_: Input) -> None:
+        """Call `on_turn_complete` for the turn that was ended."""
+        await tell_completions(self._case.engine, input_)
+
     async def __call__(self, input_: Input) -> Resumed | Outcome:
         """Return the turn to run, or the outcome when nothing runs."""
         taken = await self._decide(input_)

@@ -86,6 +86,22 @@ class Queue:
         self._waiting.append(input_)
         return Admitted(superseded=superseded)
 
+    def joined_by(self, input_: Input, policy: Concurrency) -> dict[str, list[str]]:
+        """Return what the policy will make of the sends before this one, as the row of this one tells it.
+
+        A process that finds the rows puts them together in the same way: what was superseded is not answered.
+        """
+        if input_.kind != "send" or policy in ("queue", "drop") or not self.overlaps(input_.row.generation):
+            return {}
+        before: list[str] = []
+        for former in reversed(self._waiting):
+            if former.kind != "send":
+                break
+            before[:0] = [*former.other_rows, former.row.id]
+            if policy == "merge":
+                break
+        return {"merges" if policy == "merge" else "supersedes": before} if before else {}
+
     def put_first(self, input_: Input) -> None:
         """Put an input at the head of the line (a recovered turn)."""
         self._waiting.insert(0, input_)

@@ -303,7 +303,10 @@ def settle_interrupted(run: TurnRun) -> bool:
 
 def _hand_over(run: TurnRun, cause: str) -> Outcome | None:
     """End the attempt as interrupted and let recovery take the turn up; None when that is not possible."""
-    if not settle_interrupted(run) or not run.engine.hand_over(run, cause):
+    if not settle_interrupted(run):
+        return None
+    run.engine.queue_leftover_sends()  # the turn is put before them
+    if not run.engine.hand_over(run, cause):
         return None
     return Outcome(status="stopped", turn=run.number)
 

@@ -56,6 +56,9 @@ class ChatEngine(EngineRecovery):
         clears = input_.clears = is_clear(self.definition, input_)
         if clears:
             input_.row = replace(input_.row, generation=self.generation + 1)
+        joined = {} if steers else self.queue.joined_by(input_, policy)
+        if joined:
+            input_.row = replace(input_.row, payload={**input_.row.payload, **joined})
         kill_point("input.before")
         try:
             self.save_unsaved()
@@ -100,6 +103,7 @@ class ChatEngine(EngineRecovery):
         """Settle an input that will not run."""
         if input_.take_up is not None:
             input_.take_up.drop("conversation_changed")
+            self.tell_first(input_.take_up)
         try:
             with self.write() as tx:
                 for id_ in (*input_.other_rows, input_.row.id):
@@ -107,6 +111,12 @@ class ChatEngine(EngineRecovery):
         except StoreError as failure:
             self.log_failure("a skipped input could not be noted", failure)
         input_.settle(Outcome(status="skipped", error=error))
+        self._note_continuation()
+
+    def _note_continuation(self) -> None:
+        """A continuation that did not run is none any more."""
+        if self.is_tool_continuation and self.turn is None:
+            self.set_state(is_tool_continuation=self.continuation_waits())
 
     # --- the slot -----------------------------------------------------------------------------------------------
 
@@ -153,6 +163,7 @@ class ChatEngine(EngineRecovery):
                 self.set_state(status="submitted")
             else:
                 self._settle(input_, outcome)
+            self._note_continuation()
             self.publish(Update(kind="settled"))
             self.queue_leftover_sends()
             self.queue_changed()

@@ -13,7 +13,7 @@ from .ending import Verdict, settle_interrupted, write_late
 from .engine_edits import EngineEdits
 from .inputs import Input
 from .records import Outcome, TurnError, Update
-from .resumed import Offer
+from .resumed import Offer, TakeUp
 
 if TYPE_CHECKING:
     from .turn_run import TurnRun
@@ -89,11 +89,16 @@ class EngineRecovery(EngineEdits):
                 self.set_state(interruption=None)
             return
         offer.end("discarded")
-        row = self.new_row("recovery", {})
-        teller = Input(row, [], origin="recovery", stored=False, take_up=_Tell(offer))
-        self.queue.put_first(teller)
+        self.tell_first(offer)
         offer.release()
         self.kick()
+
+    def tell_first(self, ended: Offer | TakeUp) -> None:
+        """Let `on_turn_complete` be called, first in line, for a turn that was ended outside the slot."""
+        row = self.new_row("recovery", {})
+        # As little as what a clear makes stale, it is nothing that a later send overlaps with.
+        teller = Input(row, [], origin="recovery", stored=False, take_up=_Tell(ended), clears=True)
+        self.queue.put_first(teller)
 
     def skip(self, input_: Input, error: TurnError | None = None) -> None:
         """Settle an input that will not run. The engine overrides this."""
@@ -104,6 +109,7 @@ class EngineRecovery(EngineEdits):
         offer = self.offer
         if offer is not None:
             offer.end("conversation_changed")
+            self.tell_first(offer)
             for held in offer.give_up():
                 self.skip(held)
 
@@ -255,15 +261,19 @@ class EngineRecovery(EngineEdits):
 
 
 class _Tell:
-    """Calls `on_turn_complete` for a turn that a person discarded."""
+    """Calls `on_turn_complete` for a turn that was ended outside the slot: discarded, or cleared away."""
 
-    def __init__(self, offer: Offer) -> None:
-        self._offer = offer
+    def __init__(self, ended: Offer | TakeUp) -> None:
+        self._ended = ended
 
     def drop(self, reason: str) -> None:
         """Nothing has to be ended."""
 
+    async def tell(self, input_: Input) -> None:
+        """Call it."""
+        await self._ended.tell(input_)
+
     async def __call__(self, input_: Input) -> Outcome:
         """Call it."""
-        await self._offer.tell(input_)
+        await self.tell(input_)
         return Outcome(status="applied")

@@ -310,10 +310,11 @@ class EngineServices(EngineBase):
         status = "error" if verdict.status == "error" else "ready"
         self.history_changed()
         error, self.compaction_error = verdict.error or self.compaction_error, None
-        self.set_state(status=status, is_tool_continuation=self._continuation_waits(), is_recovering=False, error=error)
+        self.set_state(status=status, is_tool_continuation=self.continuation_waits(), is_recovering=False, error=error)
         self.pending_changed()
 
-    def _continuation_waits(self) -> bool:
+    def continuation_waits(self) -> bool:
+        """Tell whether a continuation is in line."""
         return any(i.kind == "continuation" for i in self.queue)
 
     def end_written(self, run: TurnRun, usage: Usage, continuation: Input | None) -> None:

@@ -63,6 +63,9 @@ class TakeUp(Protocol):
     def drop(self, reason: str) -> None:
         """End the turn `stopped` before its place has come (`clear`)."""
 
+    async def tell(self, input_: Input) -> None:
+        """Call `on_turn_complete` for a turn that was ended."""
+
 
 class Offer(Protocol):
     """An interrupted turn that waits for a person."""
