@@ -97,10 +97,14 @@ def fork(chat: Chat, message_id: str | None, id: str | None) -> Chat:
         if index is None:
             raise UnknownMessageError(f"this chat has no message {message_id!r} on its chain")
         chain = chain[: index + 1]
-    made = new_chat(composition, chat.agent, engine.store, id, kept=chat.objects.fork())
     copies = [as_message({**m.to_wire(), "id": engine.new_id("msg")}) for m in chain]
-    chat._runtime.call(made._engine.apply_list, copies)
-    return made
+
+    def make() -> Chat:
+        made = new_chat(composition, chat.agent, engine.store, id, kept=chat.objects.fork())
+        chat._runtime.call(made._engine.apply_list, copies)
+        return made
+
+    return composition.runtime.undisturbed(make)  # type: ignore[no-any-return]
 
 
 def new_chat(
@@ -128,9 +132,14 @@ def load(agent: Agent, composition: Composition, source: str | os.PathLike[str],
     """
     text = source if isinstance(source, str) and source.lstrip().startswith("{") else Path(source).read_text("utf-8")
     record = parse_json(text)
-    chat = new_chat(composition, agent, open_store(agent._store), id)
-    composition.runtime.call(_fill, chat, record)
-    return chat
+    store = open_store(agent._store)
+
+    def make() -> Chat:
+        chat = new_chat(composition, agent, store, id)
+        composition.runtime.call(_fill, chat, record)
+        return chat
+
+    return composition.runtime.undisturbed(make)  # type: ignore[no-any-return]
 
 
 def _fill(chat: Chat, record: ChatRecord) -> None:

@@ -147,16 +147,20 @@ class Agent:
     ) -> Chat:
         """Open a chat; `identity` is whom a site has authenticated: the owner of a chat that it makes."""
         began = time.monotonic()
-        store = open_store(self._store)
-        with _opening:
-            composition = self.composition()
-            chat = composition.find(store, id)
-            if chat is None:
-                chat = composition.open(
-                    self, store, id, composition.owner, take_over=take_over, identity=identity, began=began
-                )
-            chat._bind(self, client_data)
-            return chat
+        store, composition = open_store(self._store), self.composition()
+
+        def find_or_open() -> Chat:
+            with _opening:
+                chat = composition.find(store, id)
+                if chat is None:
+                    chat = composition.open(
+                        self, store, id, composition.owner, take_over=take_over, identity=identity, began=began
+                    )
+                chat._bind(self, client_data)
+                return chat
+
+        # Ctrl-C between the lease and the chat would leave a lease of our own that nobody could give back.
+        return composition.runtime.undisturbed(find_or_open)  # type: ignore[no-any-return]
 
     def load(self, source: str | os.PathLike[str], id: str | None = None) -> Chat:
         """Make a chat of a JSON export: its text, or the path of its file. Nothing runs; what waits goes on waiting.

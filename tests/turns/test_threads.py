@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -167,3 +168,36 @@ class TestClosed:
         again = agent.chat("gone")
         assert [m.text for m in again.messages] == ["hi", "one"]
         again.close()
+
+
+class TestInterruptedOpening:
+    """Ctrl-C while a chat is being opened ends the wait, and leaves no lease that nobody could give back."""
+
+    @pytest.mark.parametrize("way", ["chat", "fork"])
+    def test_it_can_be_opened_again(self, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        agent = Agent(ScriptedModel(["hello"], loop=True), store=memory_store(), runtime="thread")
+        first = agent.chat("first")
+        first.send("one").result(10)
+        store = first._engine.store
+        inner = store.open_chat
+
+        def open_chat(*args: Any, **options: Any) -> Any:
+            opened = inner(*args, **options)
+            signal.raise_signal(signal.SIGINT)
+            return opened
+
+        former = signal.signal(signal.SIGINT, signal.default_int_handler)
+        monkeypatch.setattr(store, "open_chat", open_chat)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                agent.chat("late") if way == "chat" else first.fork(id="late")
+        finally:
+            signal.signal(signal.SIGINT, former)
+            monkeypatch.undo()
+        chat = agent.chat("late")
+        try:
+            assert len(chat.messages) == (0 if way == "chat" else 2)
+            assert chat.send("two").result(10).text == "hello"
+        finally:
+            chat.close()
+            first.close()
