@@ -61,9 +61,22 @@ def status_error(status: int, body: Any, headers: Mapping[str, str], fallback: s
     """
     _, text, body_id = _read_error(body)
     request_id = headers.get("request-id") or body_id
-    return error_class(status)(
-        f"The API refused with status {status}: {text or fallback}", status=status, request_id=request_id
-    )
+    said = f"The API refused with status {status}: {text or fallback}"
+    hint = _hint(status, said, retry_after(headers))
+    return error_class(status)(f"{said}{hint}", status=status, request_id=request_id)
+
+
+def _hint(status: int, said: str, wait: float | None) -> str:
+    """What to do about it, where that can be told."""
+    if status == 401:
+        return ". Check the key in ANTHROPIC_API_KEY."
+    if status == 404:
+        return ". Check the model's name."
+    if status == 413 or "prompt is too long" in said:
+        return ". Begin another chat, or give the agent a Compaction."
+    if status == 429 and wait is not None and wait > MAX_RETRY_AFTER:
+        return f". Try again in {wait:.0f} s."
+    return ""
 
 
 def event_error(data: Any, request_id: str | None) -> ModelError:

@@ -29,6 +29,7 @@ from chatnb.models.prices import Price, read_prices, with_cost
 
 KEY_VARIABLE = "ANTHROPIC_API_KEY"
 _MAX_COUNTS = 256
+_SHORTEST_KEY = 8
 _REASONS = {408: "timed out", 409: "conflict", 429: "too many requests", 529: "overloaded"}
 
 
@@ -283,7 +284,8 @@ class AnthropicModel:
     def _without_key(error: ModelError, client: Any) -> ModelError:
         """The error, with the key taken out of its text should the API have repeated it."""
         key = getattr(client, "api_key", None)
-        if isinstance(key, str) and key and key in str(error):
+        # A placeholder for a local server ("none") is no secret, and its letters are in many words.
+        if isinstance(key, str) and len(key) >= _SHORTEST_KEY and key in str(error):
             error.args = (str(error).replace(key, "[redacted]"),)
         return error
 

@@ -5,19 +5,19 @@ chatnb keeps the loop: tools are passed as declarations, so no provider's librar
 
 from __future__ import annotations
 
-import base64
 import json
 import logging
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any
 
 from chatnb.errors import MissingExtraError, ModelRequestError, ModelStreamError
-from chatnb.models.anthropic_blocks import clean_id, unused_name
 from chatnb.models.anthropic_errors import error_class
-from chatnb.models.anthropic_mapping import anthropic_messages
+from chatnb.models.anthropic_tools import AnthropicTools, anthropic_tools
 from chatnb.models.network import check_connection
 from chatnb.models.port import Chunk, Continuation, ModelRequest, StepEnd, StepItem
+from chatnb.models.pydantic_ai_history import kept_of, pydantic_ai_history
 from chatnb.models.scripted import input_end
 from chatnb.models.usage import Usage
 
@@ -73,18 +73,21 @@ class PydanticAIModel:
             base_url = getattr(model, "base_url", None)
             if base_url:
                 check_connection(str(base_url))
-            names: dict[str, str] = {}
-            tools = []
-            for spec in request.actions:
-                sent = unused_name(clean_id(spec.name, "unnamed"), set(names))
-                names[sent] = spec.name
-                schema = {**spec.input_schema, "type": "object"}
-                tools.append(ToolDefinition(name=sent, description=spec.description, parameters_json_schema=schema))
+            tools = anthropic_tools(request.actions)
+            declared = [
+                ToolDefinition(
+                    name=tool["name"],
+                    description=tool.get("description"),
+                    parameters_json_schema=tool["input_schema"],
+                )
+                for tool in tools.blocks
+            ]
             settings: Any = dict(request.settings) or None
-            parameters = ModelRequestParameters(function_tools=tools)
-            reader = _PartReader(names, self._log_once)
+            parameters = ModelRequestParameters(function_tools=declared)
+            reader = _PartReader(tools, self._log_once)
+            history = pydantic_ai_history(request, tools)
             async with model_request_stream(
-                model, _history(request), model_settings=settings, model_request_parameters=parameters
+                model, history, model_settings=settings, model_request_parameters=parameters
             ) as stream:
                 async for event in stream:
                     for item in reader.feed(event):
@@ -94,10 +97,22 @@ class PydanticAIModel:
                 yield _step_end(_response(stream), reader.has_calls)
         except ModelHTTPError as error:
             made = error_class(error.status_code)
-            text = f"The provider refused with status {error.status_code}: {error.body or error.message}"
+            text = f"The provider refused with status {error.status_code}: {_said(error)}"
             raise made(text, status=error.status_code) from error
         except UserError as error:
-            raise ModelRequestError(str(error)) from error
+            is_bare = isinstance(self.model, str) and ":" not in self.model
+            hint = ". A name has its provider in front, as in 'openai:gpt-5'." if is_bare else ""
+            raise ModelRequestError(f"{error}{hint}") from error
+        except ImportError as error:
+            # A provider's own library is no part of the extra; pydantic-ai's text has the command.
+            raise ModelRequestError(f"{self!r} needs a library that is not installed. {error}") from error
+        except Exception as error:
+            # Newer versions tell a lost connection from all else; older ones raise what the transport did.
+            if any(kind.__name__ == "ModelConnectionError" for kind in type(error).__mro__):
+                raise ModelStreamError(
+                    f"The connection to the provider broke off: {error}", kind="connection_lost"
+                ) from error
+            raise
 
     def _log_once(self, what: str) -> None:
         if what not in self._logged:
@@ -105,124 +120,101 @@ class PydanticAIModel:
             _log.info("Model %r gave %s, which chatnb leaves out.", self.name, what)
 
 
-def _history(request: ModelRequest) -> list[Any]:
-    """The history in pydantic-ai's messages, with every call answered and roles in turn."""
-    from pydantic_ai import messages as pai
-
-    history: list[Mapping[str, Any]] = list(request.messages)
-    if request.instructions:
-        history.insert(0, {"role": "system", "content": request.instructions})
-    system, messages = anthropic_messages(history, cache=False)
-    names: dict[str, str] = {}
-    result: list[Any] = []
-    for message in messages:
-        if message["role"] == "user":
-            head = [pai.SystemPromptPart(block["text"]) for block in system] if not result else []
-            result.append(pai.ModelRequest([*head, *_request_parts(message["content"], names)]))
-            continue
-        parts: list[Any] = []
-        for block in message["content"]:
-            if block["type"] == "text":
-                parts.append(pai.TextPart(block["text"]))
-            elif block["type"] == "tool_use":
-                names[block["id"]] = block["name"]
-                parts.append(pai.ToolCallPart(block["name"], block["input"], block["id"]))
-        if parts:
-            result.append(pai.ModelResponse(parts))
-    return result
-
-
-def _request_parts(blocks: list[dict[str, Any]], names: Mapping[str, str]) -> list[Any]:
-    from pydantic_ai import messages as pai
-
-    parts: list[Any] = []
-    shown: list[Any] = []
-    for block in blocks:
-        if block["type"] == "tool_result":
-            content = block["content"]
-            if isinstance(content, list):
-                shown.extend(item for each in content if each["type"] != "text" for item in _shown(each))
-                content = "\n\n".join(each["text"] for each in content if each["type"] == "text")
-            call_id = block["tool_use_id"]
-            parts.append(pai.ToolReturnPart(names.get(call_id, "unknown"), content, call_id))
-        else:
-            shown.extend(_shown(block))
-    return [*parts, pai.UserPromptPart(shown)] if shown else parts
-
-
-def _shown(block: Mapping[str, Any]) -> Iterator[Any]:
-    from pydantic_ai import messages as pai
-
-    if block["type"] == "text":
-        yield block["text"]
-        return
-    source = block.get("source")
-    kind = source.get("type") if isinstance(source, Mapping) else None
-    if kind == "base64":
-        yield pai.BinaryContent(base64.b64decode(source["data"]), media_type=source["media_type"])  # type: ignore[index]
-    elif kind == "text":
-        yield source["data"]  # type: ignore[index]
-    elif kind == "url":
-        made = pai.ImageUrl if block["type"] == "image" else pai.DocumentUrl
-        yield made(source["url"])  # type: ignore[index]
+@dataclass
+class _OpenPart:
+    kind: str
+    id: str = ""
+    name: str = ""
+    raw: list[str] = field(default_factory=list)
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    kept: dict[str, Any] | None = None
 
 
 class _PartReader:
-    """Turns pydantic-ai's part events into chunks; a part is ended when the next begins."""
+    """Turns pydantic-ai's part events into chunks. Parts may overlap: each is told by its index."""
 
-    def __init__(self, names: Mapping[str, str], log_once: Any) -> None:
+    def __init__(self, tools: AnthropicTools, log_once: Callable[[str], None]) -> None:
         self.has_calls = False
-        self._names = names
+        self._tools = tools
         self._log_once = log_once
-        self._kind = ""
-        self._id = ""
-        self._name = ""
-        self._raw: list[str] = []
+        self._open: dict[int, _OpenPart] = {}
 
     def feed(self, event: Any) -> list[StepItem]:
         kind = event.event_kind
         if kind == "part_start":
-            return [*self.close(), *self._start(event.index, event.part)] or [None]
+            return [*self._end(event.index), *self._start(event.index, event.part)] or [None]
         if kind == "part_delta":
-            return list(self._delta(event.delta)) or [None]
+            return list(self._delta(event.index, event.delta)) or [None]
+        if kind == "part_end":
+            return self._part_end(event) or [None]
         return [None]
 
+    def _part_end(self, event: Any) -> list[StepItem]:
+        part = self._open.get(event.index)
+        if part is None:
+            return []
+        part.kept = kept_of(event.part, getattr(event, "canonical_system", None))
+        # pydantic-ai ends a part when the next begins, though deltas of parallel calls may come in turns.
+        return [] if part.kind == "call" else self._end(event.index)
+
     def close(self) -> list[StepItem]:
-        """End the open part."""
-        kind, self._kind = self._kind, ""
-        if kind == "call":
-            return [input_end(self._id, self._name, "".join(self._raw))]
-        return [{"type": f"{kind}-end", "id": self._id}] if kind else []
+        """End what is open."""
+        return [item for index in sorted(self._open) for item in self._end(index)]
+
+    def _end(self, index: int) -> list[StepItem]:
+        part = self._open.pop(index, None)
+        if part is None:
+            return []
+        more: Chunk = {"providerMetadata": part.kept} if part.kept else {}
+        if part.kind != "call":
+            return [{"type": f"{part.kind}-end", "id": part.id, **more}]
+        end = input_end(part.id, part.name, "".join(part.raw), **more)
+        if part.arguments and end["type"] == "tool-input-available":
+            end["input"] = {part.arguments.get(key, key): value for key, value in end["input"].items()}
+        return [end]
 
     def _start(self, index: int, part: Any) -> Iterator[Chunk]:
         if part.part_kind in ("text", "thinking"):
-            self._kind = "text" if part.part_kind == "text" else "reasoning"
-            self._id = f"{self._kind}-{index}"
-            yield {"type": f"{self._kind}-start", "id": self._id}
+            kind = "text" if part.part_kind == "text" else "reasoning"
+            self._open[index] = _OpenPart(kind, f"{kind}-{index}")
+            yield {"type": f"{kind}-start", "id": f"{kind}-{index}"}
             if part.content:
-                yield {"type": f"{self._kind}-delta", "id": self._id, "delta": part.content}
+                yield {"type": f"{kind}-delta", "id": f"{kind}-{index}", "delta": part.content}
         elif part.part_kind == "tool-call":
             self.has_calls = True
-            self._kind, self._id, self._raw = "call", part.tool_call_id, []
-            self._name = self._names.get(part.tool_name, part.tool_name)
-            yield {"type": "tool-input-start", "toolCallId": self._id, "toolName": self._name}
-            yield from self._arguments(part.args)
+            name = self._tools.names.get(part.tool_name, part.tool_name)
+            arguments = self._tools.arguments.get(part.tool_name, {})
+            made = self._open[index] = _OpenPart("call", part.tool_call_id, name, arguments=arguments)
+            yield {"type": "tool-input-start", "toolCallId": made.id, "toolName": name}
+            yield from _arguments(made, part.args)
         else:
             self._log_once(f"a {part.part_kind} part")
 
-    def _delta(self, delta: Any) -> Iterator[Chunk]:
-        if self._kind in ("text", "reasoning"):
-            text = getattr(delta, "content_delta", None)
-            if text:
-                yield {"type": f"{self._kind}-delta", "id": self._id, "delta": text}
-        elif self._kind == "call":
-            yield from self._arguments(getattr(delta, "args_delta", None))
-
-    def _arguments(self, args: Any) -> Iterator[Chunk]:
-        text = args if isinstance(args, str) else json.dumps(args, ensure_ascii=False) if args else ""
+    def _delta(self, index: int, delta: Any) -> Iterator[Chunk]:
+        part = self._open.get(index)
+        if part is None:
+            return
+        if part.kind == "call":
+            yield from _arguments(part, getattr(delta, "args_delta", None))
+            return
+        text = getattr(delta, "content_delta", None)
         if text:
-            self._raw.append(text)
-            yield {"type": "tool-input-delta", "toolCallId": self._id, "inputTextDelta": text}
+            yield {"type": f"{part.kind}-delta", "id": part.id, "delta": text}
+
+
+def _arguments(part: _OpenPart, args: Any) -> Iterator[Chunk]:
+    text = args if isinstance(args, str) else json.dumps(args, ensure_ascii=False) if args else ""
+    if text:
+        part.raw.append(text)
+        yield {"type": "tool-input-delta", "toolCallId": part.id, "inputTextDelta": text}
+
+
+def _said(error: Any) -> str:
+    """The provider's own text, out of the bodies that providers send."""
+    body = error.body
+    inner = body.get("error", body) if isinstance(body, Mapping) else body
+    text = inner.get("message") if isinstance(inner, Mapping) else inner
+    return str(text or body or error.message)
 
 
 def _response(stream: Any) -> Any:

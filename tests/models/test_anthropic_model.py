@@ -225,6 +225,21 @@ class TestRetries:
         assert isinstance(error, ModelRequestError)
         assert len(server.requests) == 1
 
+    @pytest.mark.parametrize(
+        ("status", "message", "hint"),
+        [
+            (401, "invalid x-api-key", "Check the key in ANTHROPIC_API_KEY."),
+            (404, "model: claude-sonet-5", "Check the model's name."),
+            (400, "prompt is too long: 210000 tokens > 200000 maximum", "Begin another chat"),
+        ],
+    )
+    async def test_refusals_say_what_to_do(self, status: int, message: str, hint: str) -> None:
+        """The API's own text, and what to do; a short placeholder for a key takes no letters out of it."""
+        with FakeAnthropic([FakeReply("status", status=status, message=message)]) as server:
+            _, error = await chunks_until_error(claude(server, api_key="k"), ask("hi"))
+        assert message in str(error)
+        assert hint in str(error)
+
     async def test_the_number_of_retries(self) -> None:
         """`max_retries` times, then the error."""
         with FakeAnthropic([FakeReply("status", status=500)] * 3) as server:
