@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import logging
 import weakref
 from collections.abc import Callable, Iterator
@@ -40,6 +41,9 @@ class Observer:
         functools.update_wrapper(self, function)
         self._function = function
         self._observers = observers
+        # The cell was run again: the function of that name is another one now, and the former can't be named any more.
+        for former in [known for known in observers if _is_again(known._function, function)]:
+            observers.remove(former)
         observers.append(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -60,6 +64,17 @@ class Observer:
             self._function(change)
         except Exception:
             log.exception("an observer of changes failed")
+
+
+def _is_again(former: Any, function: Any) -> bool:
+    """Tell whether a function stands in the place of a former one: its cell or module was run again.
+
+    Then its code was compiled again too; a loop that defines one function after the other has one code for all.
+    """
+    if not (inspect.isfunction(former) and inspect.isfunction(function)) or "<" in function.__qualname__:
+        return False
+    same = (former.__module__, former.__qualname__) == (function.__module__, function.__qualname__)
+    return same and former.__code__ is not function.__code__
 
 
 class ChangeWatch:

@@ -87,6 +87,10 @@ class AssetShelf:
         self._known.difference_update(self._unsent)
         self._unsent = []
 
+    def clear(self) -> None:
+        """Let go of everything."""
+        self.__init__()  # type: ignore[misc]
+
     def find(self, name: str) -> Asset | None:
         """Return an asset that is still kept."""
         asset = self._kept.get(name)

@@ -137,6 +137,11 @@ class Channel:
         while self._queue:
             self._put(*self._queue.popleft())
         self._pacer.close()
+        # Whoever still holds the widget would hold what its views showed: the whole history.
+        self._builder = FrameBuilder(self.epoch, self._form)
+        self._form.prune((), keep=0)
+        self._shelf.clear()
+        self._texts.clear()
 
     # --- views --------------------------------------------------------------------------------------------------
 

@@ -36,7 +36,8 @@ class Sends:
     command_ids: dict[str, str]
     finish: Callable[..., None]
     _around: Callable[[str, str | None], dict[str, Any]]
-    _submissions: OrderedDict[str, tuple[Any, str]]
+    _submissions: OrderedDict[str, tuple[Any, str] | None]
+    """By command; None once it was answered: the submission would keep its reply's chunks."""
     _taken_back: OrderedDict[str, None]
 
     def _send(self, command: Any, buffers: Sequence[bytes], answer: Answer) -> None:
@@ -72,6 +73,8 @@ class Sends:
     async def _follow(self, command_id: str, submission: Any) -> None:
         """Give a text back that was not taken after all."""
         outcome: Outcome = await submission
+        if outcome.status not in ("stopped", "skipped") and command_id in self._submissions:
+            self._submissions[command_id] = None
         error = outcome.error
         if outcome.status == "error" and error is not None and error.stage in REFUSED_STAGES:
             self.notices.show(
@@ -85,19 +88,19 @@ class Sends:
 
     def _cancel(self, command: Any, answer: Answer) -> None:
         if command.command_id is not None:
-            known = self._submissions.get(command.command_id)
+            is_known, known = command.command_id in self._submissions, self._submissions.get(command.command_id)
             self._taken_back[command.command_id] = None
             while len(self._taken_back) > KEPT:
                 self._taken_back.popitem(last=False)
-            if known is None:
+            if not is_known:
                 answer({"ok": True, "result": {"text": None}})
                 return
-            submission, text = known
-            outcome = self._seam.outcome(submission)
+            outcome = self._seam.outcome(known[0]) if known is not None else None
             # A stop that was sent after it may have come before it.
-            if outcome is not None and outcome.status not in ("stopped", "skipped"):
+            if known is None or (outcome is not None and outcome.status not in ("stopped", "skipped")):
                 answer(error_ack("not_found", "This was answered already."))
                 return
+            submission, text = known
             submission.stop()
             self._seam.spawn(self._take_back(submission, text, answer), "a message taken back")
             return

@@ -79,6 +79,22 @@ class TestObservers:
             off(Change(action="x", hash=None, site="python", at=heard[0].at))
             assert heard[-1].action == "x"
 
+    async def test_a_cell_that_runs_again(self, book: Action) -> None:
+        """8.5: the cell that defines an observer may run again: the function is called once for a change."""
+        cell = "@chat.on_change\ndef refresh(change):\n    heard.append(round_)\n"
+        loop = (
+            "for each in 'ab':\n    def one(change, each=each):\n        heard.append(each)\n    chat.on_change(one)\n"
+        )
+        step = calls(("book", {"n": 1}))
+        async with chat_of([book], step, "ok") as mock:
+            heard: list[Any] = []
+            names = {"__name__": "__main__", "chat": mock.chat, "heard": heard}
+            for number in range(3):
+                exec(compile(cell, "<cell>", "exec"), names | {"round_": number})
+            exec(compile(loop, "<cell>", "exec"), names)
+            await mock.chat.send("go")
+            assert heard == [2, "a", "b"]
+
 
 class TestOtherProcesses:
     def test_they_are_heard_of_within_three_seconds(self, tmp_path: Path, book: Action) -> None:

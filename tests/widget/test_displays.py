@@ -18,7 +18,7 @@ from chatnb.models import Reply, ScriptedModel
 from chatnb.testing import mock_chat
 from chatnb.widget import ChatWidget
 
-from .shown import PICK
+from .shown import PICK, quiet, shown
 
 AWAKE = 3
 """The widget of a cell's last run, and those of the two before it."""
@@ -250,4 +250,33 @@ class TestRest:
             await mock.chat.send("x")
             await asyncio.sleep(0.1)
             assert told[-1:] == ["ready"]
+            widget.close()
+
+
+class TestMemory:
+    """What is over does not keep what it was about."""
+
+    async def test_answered_messages(self) -> None:
+        """A message that a view sent and that was answered keeps no chunks; it can't be taken back any more."""
+        async with shown("one", "two") as view:
+            await view.command("send", text="first")
+            await quiet(view)
+            deeds = view.widget._panel.deeds  # type: ignore[union-attr]
+            assert list(deeds._submissions.values()) == [None]
+            sent = next(iter(deeds._submissions))
+            assert (await view.command("cancel", commandId=sent))["error"]["code"] == "not_found"
+
+    async def test_a_widget_at_rest_that_is_observed(self, cells: Cells) -> None:
+        async with mock_chat(Agent(ScriptedModel(["one"]))) as mock:
+            widget: ChatWidget = cells.run("one", lambda: show(mock.chat))
+            widget.observe(lambda change: None, "status")
+            hello(widget)
+            await mock.chat.send("x")
+            hello(widget, type="bye")
+            await asyncio.sleep(0.05)
+            for _ in range(AWAKE):
+                cells.run("one")
+            assert not is_awake(widget)
+            assert widget._panel is not None
+            assert widget._panel.channel._builder._shown == {}
             widget.close()
