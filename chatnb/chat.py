@@ -302,6 +302,11 @@ class Chat(ChatInputs, ChatState):
         return ChatWidget(self, **options)
 
     def _ipython_display_(self) -> None:
+        from .kernel.host import is_text_terminal
+
+        if is_text_terminal():
+            print(f"{self!r}: a terminal can't draw the panel; chat.send(text).result() talks to it.")  # noqa: T201
+            return
         self.view()._ipython_display_()
 
     def _display_(self) -> Any:  # what marimo asks for

@@ -95,6 +95,12 @@ def running_shell() -> Any:
     return None if ipython is None else ipython.get_ipython()
 
 
+def is_text_terminal(shell: Any = None) -> bool:
+    """Tell whether output goes to a terminal that shows text alone: IPython's own, without a kernel."""
+    shell = running_shell() if shell is None else shell
+    return any(cls.__name__ == "TerminalInteractiveShell" for cls in type(shell).__mro__)
+
+
 def _qt_core(qt_loop: Any) -> Any:
     """The QtCore module of the binding that the loop comes from: PyQt5, PyQt6, PySide2, PySide6."""
     return next(

@@ -1,12 +1,17 @@
-"""The reply of a `%%chat` cell: one Markdown output that grows as it streams, and stays in the saved notebook."""
+"""The reply of a `%%chat` cell: one Markdown output that grows as it streams, and stays in the saved notebook.
+
+In a terminal it is plain text, written as it comes.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from typing import Any
 
 from chatnb._json import dumps
+from chatnb.kernel.host import is_text_terminal
 from chatnb.turns import Outcome, Submission
 
 _SLICE = 0.1  # seconds between two looks at what has come
@@ -25,6 +30,7 @@ class ReplyOutput:
         self._lock = threading.Lock()
         self._shown: str | None = None
         self._handle: Any = None
+        self._in_terminal = is_text_terminal()
 
     def wait(self, submission: Submission) -> Outcome:
         """Wait for the outcome and show what comes meanwhile; calls that are due on this thread run.
@@ -91,18 +97,29 @@ class ReplyOutput:
         elif outcome.status in _ENDINGS:
             parts.append(_ENDINGS[outcome.status])
         self._show("\n\n".join(part for part in parts if part))
+        if self._in_terminal:
+            self._write("\n")
 
     def _show(self, text: str) -> None:
         from IPython.display import Markdown, display
 
         if text == self._shown:
             return
-        self._shown = text
+        shown, self._shown = self._shown or "", text
+        if self._in_terminal:
+            self._write(text[len(shown) :] if text.startswith(shown) else f"\n\n{text}")
+            return
         content = Markdown(text)  # type: ignore[no-untyped-call]
         if self._handle is None:
             self._handle = display(content, display_id=True)  # type: ignore[no-untyped-call]
         else:
             self._handle.update(content)
+
+    @staticmethod
+    def _write(text: str) -> None:
+        """Write to a terminal, which can't take back what it shows: words are added as they come."""
+        sys.stdout.write(text)
+        sys.stdout.flush()
 
 
 def _pending_text(outcome: Outcome) -> str:

@@ -227,4 +227,4 @@ class Submission:
     def __repr__(self) -> str:
         if self.done:
             return f"Submission({self._future.result().status})"
-        return f"Submission({'admitted' if self._admitted else 'new'})"
+        return f"Submission({'admitted' if self._admitted else 'new'}): await it, or call .result()"

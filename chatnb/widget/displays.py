@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import anywidget
 
 from .._ids import random_word
+from ..kernel.host import is_text_terminal
 from .assets import NOT_BUILT
 from .delivery import keep_route
 from .outputs import TranscriptOutputs, current_shell, publish_output
@@ -123,7 +124,10 @@ class Displayed(anywidget.AnyWidget):
     _was_replaced = False
 
     def _ipython_display_(self) -> None:
-        """Show the widget and, below it, the transcript: two outputs."""
+        """Show the widget and, below it, the transcript: two outputs. A terminal gets one line."""
+        if is_text_terminal():
+            print("ChatWidget: a terminal can't draw it; chat.send(text).result() talks to the chat.")  # noqa: T201
+            return
         publish_output(self._bundle(), f"view-{random_word(12)}", False)
         transcript = None
         if self._outputs is not None and self._settings.transcript and not self._in_marimo and not self._is_closed:
