@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ._changes import ChangeWatch
 from ._children import ChatChildren
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .agent import Agent
     from .chat import Chat
     from .kernel.objects import ChatObjects
+    from .runtime import Runtime
 
 log = logging.getLogger("chatnb")
 
@@ -43,7 +44,7 @@ class Composition:
         chats: The live chats, by store and id. A chat stays here until it is closed.
     """
 
-    runtime: Any
+    runtime: Runtime
     host: Host
     clock: Clock
     new_id: NewId
@@ -62,9 +63,9 @@ class Composition:
         return Owner(host=me.host, pid=me.pid, start=me.start, kernel_id=host.kernel_id, label=host.label)
 
     @classmethod
-    def of(cls, runtime: Any, host: Host, *, clock: Clock, new_id: NewId) -> Composition:
+    def of(cls, runtime: Runtime, host: Host, *, clock: Clock, new_id: NewId) -> Composition:
         """Return the composition of a runtime; it survives a reload of modules with it."""
-        found: Composition | None = runtime.shared.get("composition")
+        found = cast("Composition | None", runtime.shared.get("composition"))
         if found is None:
             guard_log()
             found = cls(runtime, host, clock, new_id, OtelTracer())

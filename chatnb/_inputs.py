@@ -17,6 +17,7 @@ from .actions.effects import refuse_decision_inside_call
 from .errors import ForbiddenError, InputError, InvalidArgumentsError
 from .history.api import checked_messages
 from .messages import UIMessage
+from .runtime import Runtime
 from .store import InputKind
 from .turns import ChatEngine, ClientTool, Input, Submission, user_message
 from .turns.decisions import Decision
@@ -28,7 +29,7 @@ class ChatInputs:
     """What a chat takes in, from any thread."""
 
     id: str
-    _runtime: Any
+    _runtime: Runtime
     _engine: ChatEngine
     _client_data: Any
     _default_client_tools: tuple[ClientTool, ...]

@@ -20,6 +20,7 @@ from .policies import Objects, Variables
 if TYPE_CHECKING:
     from .actions import Action, Catalog
     from .kernel.objects import ChatObjects
+    from .runtime import Runtime
 
 MENTION_SECONDS = 10.0
 """How long a turn waits for the summaries of its mentions."""
@@ -44,7 +45,7 @@ class Notebook:
         self,
         chat_id: str,
         host: Host,
-        runtime: Any,
+        runtime: Runtime,
         objects: Objects | None,
         variables: Variables | None,
         *,
@@ -125,7 +126,7 @@ def convert_mention(part: Any) -> dict[str, JsonValue] | None:
 class Capturing:
     """The port `Capture`: what calls print and display goes into their cards."""
 
-    def __init__(self, runtime: Any) -> None:
+    def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
 
     def open(self, tool_call_id: str, show: Callable[[list[JsonValue]], None]) -> CapturedOutput:
@@ -136,7 +137,7 @@ class Capturing:
 class CapturedOutput:
     """The output of one running call; shown at most 10 times a second."""
 
-    def __init__(self, runtime: Any, show: Callable[[list[JsonValue]], None]) -> None:
+    def __init__(self, runtime: Runtime, show: Callable[[list[JsonValue]], None]) -> None:
         from .kernel.outputs import Outputs
 
         self._runtime = runtime

@@ -5,7 +5,7 @@ The mixin of `Chat` that reads; it changes nothing (but `restore_variables`, whi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ._pending import PendingCalls
 from .history import History
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .kernel.objects import ChatObjects
     from .kernel.snapshots import Restorable, Restored
     from .recovery import Interruption
+    from .runtime import Runtime
     from .turns import ChatEngine
 
 __all__ = ["ChatState"]
@@ -31,7 +32,7 @@ class ChatState:
 
     id: str
     agent: Agent
-    _runtime: Any
+    _runtime: Runtime
 
     if TYPE_CHECKING:  # what `Chat` has
 
@@ -96,7 +97,7 @@ class ChatState:
     @property
     def queue(self) -> tuple[Waiting, ...]:
         """The inputs that wait for their slot."""
-        return self._runtime.call(self._engine.waiting_lines)  # type: ignore[no-any-return]
+        return self._runtime.call(self._engine.waiting_lines)
 
     @property
     def usage(self) -> ChatUsage:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .actions import Change, Identity
     from .agent import Agent
     from .kernel.objects import ChatObjects
+    from .runtime import Runtime
     from .store import Owner
     from .widget import ChatWidget
 
@@ -54,7 +55,7 @@ class Chat(ChatInputs, ChatState):
         raise TypeError("chats are opened with agent.chat(id)")
 
     @classmethod
-    def _make(cls, agent: Agent, chat_id: str, runtime: Any) -> Chat:
+    def _make(cls, agent: Agent, chat_id: str, runtime: Runtime) -> Chat:
         chat = cls.__new__(cls)
         chat.id = chat_id
         chat.agent = agent
@@ -68,7 +69,7 @@ class Chat(ChatInputs, ChatState):
         chat._asleep = None
         return chat
 
-    _runtime: Any
+    _runtime: Runtime
     _bound_engine: ChatEngine
     _process: int
     _composition: Composition
@@ -332,7 +333,7 @@ class Chat(ChatInputs, ChatState):
 
     def _answers(self) -> list[UIMessage]:
         """All answers, of all branches; from any thread."""
-        return self._runtime.call(lambda: self._engine.tree.all_messages("assistant"))  # type: ignore[no-any-return]
+        return self._runtime.call(lambda: self._engine.tree.all_messages("assistant"))
 
     @property
     def _notebook(self) -> Notebook:

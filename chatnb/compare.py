@@ -18,6 +18,7 @@ from .agent import Agent
 from .chat import Chat
 from .errors import ChatnbError, ConfigError
 from .models import Model, resolve_model
+from .runtime import Runtime
 from .store import memory_store
 from .turns import Outcome, Submission
 
@@ -79,7 +80,7 @@ class Comparison:
         runs: One for each model and repetition, in the order of `models`.
     """
 
-    runtime: Any
+    runtime: Runtime
     agent: Agent
     runs: list[Run]
     _done: concurrent.futures.Future[None] = field(default_factory=concurrent.futures.Future)

@@ -80,7 +80,7 @@ class _Desk:
     def __init__(self, agent: Agent, *, ask: bool) -> None:
         self._agent = agent
         self._composition = agent.composition()
-        self._runtime: Any = self._composition.runtime
+        self._runtime = self._composition.runtime
         self._ask = ask
         self._question: concurrent.futures.Future[PreparedCall | None] = concurrent.futures.Future()
         self._answer: concurrent.futures.Future[bool] = concurrent.futures.Future()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..actions.settled import Settled
     from ..agent import Agent
     from ..chat import Chat
+    from ..runtime import Runtime
 
 T = TypeVar("T")
 Redact = Callable[[str], str]
@@ -41,7 +42,7 @@ class SitePlace:
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
         self.composition = agent.composition()
-        self.runtime: Any = self.composition.runtime
+        self.runtime: Runtime = self.composition.runtime
         self.runtime.send_calls_to_thread()
         self.store = open_store(agent._store)
         self.redact = self.redactor()

@@ -28,6 +28,7 @@ from .records import CallView, ChatState, ChatStatus, Pending, TurnError, Update
 from .usage import usage_from_json, usage_to_json
 
 if TYPE_CHECKING:
+    from ..runtime import Runtime
     from .inputs import Input
     from .turn_run import TurnRun
 
@@ -44,7 +45,7 @@ class EngineState:
         definition: Definition,
         store: Store,
         opened: OpenedChat,
-        runtime: Any,
+        runtime: Runtime,
         clock: Clock,
         new_id: NewId,
         tracer: Tracer,
@@ -182,7 +183,7 @@ class EngineState:
         """Return the shown messages, from any thread."""
         if self.tree.is_loaded:
             return self.shown_messages()
-        return self.runtime.call(self.shown_messages)  # type: ignore[no-any-return]
+        return self.runtime.call(self.shown_messages)
 
     def waiting_lines(self) -> tuple[Waiting, ...]:
         """Return what waits for the slot."""

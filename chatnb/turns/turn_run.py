@@ -369,7 +369,7 @@ class TurnRun:
     @property
     def calls(self) -> Calls:
         """Runs functions."""
-        return self.engine.runtime.calls  # type: ignore[no-any-return]
+        return self.engine.runtime.calls
 
     @property
     def message(self) -> UIMessage:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..actions.progress import Show
     from ..actions.settled import Settled
     from ..chat import Chat
+    from ..runtime import Runtime
     from ..turns import Outcome, Submission
 
 T = TypeVar("T")
@@ -44,7 +45,7 @@ class ChatSeam:
     def bind(self, chat: Any) -> None:
         """Go on with another object of the same chat."""
         self.chat = chat
-        self._runtime: Any = chat._runtime
+        self._runtime: Runtime = chat._runtime
         self._engine: Any = chat._engine
 
     # --- the runtime --------------------------------------------------------------------------------------------
