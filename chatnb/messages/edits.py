@@ -8,10 +8,10 @@ from typing import Any, Final
 from chatnb.errors import MessageValidationError
 from chatnb.messages.json_value import ABSENT, Absent, FrozenDict, JsonValue, freeze
 from chatnb.messages.message import UIMessage, as_message, with_part
+from chatnb.messages.part_schema import FINISHED_STATES
 from chatnb.messages.parts import ToolPart
 from chatnb.messages.refusal import Refused
 
-_FINISHED: Final = frozenset({"output-available", "output-error", "output-denied"})
 _SETTLED_AWAY: Final = frozenset({"output", "preliminary", "inputEncoding"})
 
 
@@ -74,7 +74,7 @@ def settle_call(message: UIMessage | Mapping[str, Any], tool_call_id: str, text:
     found_open = False
     for index, part in enumerate(known.parts):
         if isinstance(part, ToolPart) and part.tool_call_id == tool_call_id:
-            is_open = part.state not in _FINISHED or bool(part.preliminary)
+            is_open = part.state not in FINISHED_STATES or bool(part.preliminary)
             if is_open or not found_open:
                 found, found_open = index, is_open
     if found is None:

@@ -85,7 +85,7 @@ class RuntimeCalls:
         loop, clock, call = self._runtime.loop, self._runtime.clock, entry.call
         helpers: dict[asyncio.Future[Any], Why] = {}
         if call.stop is not None:
-            helpers[start_task(loop, _wait_for(call.stop), name="stop of a call")] = "stopped"
+            helpers[start_task(loop, call.stop.wait(), name="stop of a call")] = "stopped"
         waits: set[asyncio.Future[Any]] = {entry.done, *helpers}
         if call.timeout is not None:
             waits.add(entry.started)
@@ -290,10 +290,6 @@ class RuntimeCalls:
         timer.daemon = True
         timer.start()
         return timer
-
-
-async def _wait_for(event: asyncio.Event) -> None:
-    await event.wait()
 
 
 def _enter(call: FunctionCall, slot: Slot) -> None:

@@ -176,7 +176,7 @@ class _Handed:
         loop, call = self._runtime.loop, self._entry.call
         helpers: dict[asyncio.Future[Any], Why] = {}
         if call.stop is not None:
-            helpers[start_task(loop, _until(call.stop), name="stop of an executor's call")] = "stopped"
+            helpers[start_task(loop, call.stop.wait(), name="stop of an executor's call")] = "stopped"
         if call.timeout is not None:
             helpers[start_task(loop, self._time_over(call.timeout), name="timeout of an executor's call")] = "timeout"
         waits: set[asyncio.Future[Any]] = {self._finished, *helpers}
@@ -269,10 +269,6 @@ def _aside(runtime: Runtime, ask: Callable[[], T]) -> asyncio.Future[T]:
 
 def _start_thread(work: Callable[[], object]) -> None:
     threading.Thread(target=work, name="chatnb-executor", daemon=True).start()
-
-
-async def _until(event: asyncio.Event) -> None:
-    await event.wait()
 
 
 def _finish(finished: asyncio.Future[None]) -> None:

@@ -64,15 +64,9 @@ def make_app(agent: Agent, options: HttpOptions, *, url: str, description: str |
         request._body = await read_body(request, options.max_body_bytes)
         return await dispatcher.handle_requests(request)
 
-    async def capability(request: Request) -> Response:
-        person = site.require_person(await site.identify(request), "The proof of a click")
-        response = Response(status_code=204, headers={"cache-control": "no-store"})
-        site.proof.mint(response, person, secure=request.scope["scheme"] == "https")
-        return response
-
     routes: list[Any] = [
         *create_agent_card_routes(make_card(shown, url, description)),
-        Route("/ui-capability", Endpoint(site, GET=capability)),
+        Route("/ui-capability", Endpoint(site, GET=site.capability)),
         Route("/actions/-/tasks/{id}/decision", Endpoint(site, POST=decisions.decide)),
         Route("/", Endpoint(site, GET=page.page, POST=rpc)),
         *panel_routes(site, page),

@@ -78,11 +78,12 @@ def read_task(chat: Chat, task_id: str) -> Task | None:
         if waiting or (running is not None and _brings(running.row.payload, task_id)):
             return _task(task_id, TaskState.TASK_STATE_SUBMITTED)
         return None
-    rows = [row for row in engine.store.load_turns(chat.id) if row.leaf_id == node]
+    known = engine.store.load_turns(chat.id)
+    rows = [row for row in known if row.leaf_id == node]
     if not rows:
         return _task(task_id, TaskState.TASK_STATE_SUBMITTED if waiting else TaskState.TASK_STATE_CANCELED)
     answer_id = rows[-1].assistant_id
-    turns = [row for row in engine.store.load_turns(chat.id) if answer_id and row.assistant_id == answer_id]
+    turns = [row for row in known if answer_id and row.assistant_id == answer_id]
     answer = next((m for m in engine.shown_messages() if m.id == answer_id), None)
     asks = [p for p in engine.pending() if p.kind == "approval" and p.message_id == answer_id]
     goes_on = any(i.kind == "continuation" for i in engine.queue) or engine.queue.running is not None

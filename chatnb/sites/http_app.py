@@ -125,18 +125,12 @@ def make_app(agent: Agent, options: HttpOptions) -> Starlette:
     site = HttpSite(agent, options)
     chats, events = ChatRoutes(site), EventRoutes(site)
 
-    async def capability(request: Request) -> Response:
-        person = site.require_person(await site.identify(request), "The proof of a click")
-        response = Response(status_code=204, headers={"cache-control": "no-store"})
-        site.proof.mint(response, person, secure=request.scope["scheme"] == "https")
-        return response
-
     async def openapi(request: Request) -> Response:
         await site.identify(request)
         return CompactJson(describe(agent, actions))
 
     routes: list[Any] = [
-        Route("/ui-capability", Endpoint(site, GET=capability)),
+        Route("/ui-capability", Endpoint(site, GET=site.capability)),
         Route("/openapi.json", Endpoint(site, GET=openapi)),
         *(Route(path, Endpoint(site, ANY=ActionRoute(site, verbs))) for path, verbs in actions.items()),
         Route("/api/chat", Endpoint(site, POST=chats.send)),

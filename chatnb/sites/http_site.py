@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from starlette.requests import Request
+from starlette.responses import Response
 
 from ..actions import Identity
 from .crossing import Crossing
@@ -90,6 +91,13 @@ class HttpSite(SitePlace):
         if identity.kind != "user":
             raise HttpProblem(403, "forbidden", f"{deed} is for a person; a service may not.")
         return identity
+
+    async def capability(self, request: Request) -> Response:
+        """`GET /ui-capability`: give a person's page the proof that its clicks are theirs."""
+        person = self.require_person(await self.identify(request), "The proof of a click")
+        response = Response(status_code=204, headers={"cache-control": "no-store"})
+        self.proof.mint(response, person, secure=request.scope["scheme"] == "https")
+        return response
 
     # --- who reads ----------------------------------------------------------------------------------------------
 

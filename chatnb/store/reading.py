@@ -12,10 +12,20 @@ from sqlalchemy import Connection, Select, func, or_, select
 from .._json import JsonValue, loads
 from ..actions.ports import AuditRow, CallRow, GrantRow, GrantState
 from . import tables
-from .records import ChatRow, IncidentRow, InjectedRow, InputRow, InputState, NodeRow, OverlayRow, TurnRow, TurnState
+from .records import (
+    ENDED_TURNS,
+    ChatRow,
+    IncidentRow,
+    InjectedRow,
+    InputRow,
+    InputState,
+    NodeRow,
+    OverlayRow,
+    TurnRow,
+    TurnState,
+)
 from .rows import SELECT_CHAT, SELECT_NODES, make, make_chat, make_nodes, select_records
 
-ENDED_TURNS = ("completed", "awaiting", "stopped", "error")
 # SQLite takes 32,766 variables in a statement, older builds 999.
 _IDS_AT_ONCE = 500
 

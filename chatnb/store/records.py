@@ -16,6 +16,7 @@ InputState = Literal["waiting", "taken", "held", "done", "skipped"]
 TurnState = Literal[
     "queued", "starting", "running", "finishing", "interrupted", "completed", "awaiting", "stopped", "error"
 ]
+ENDED_TURNS: tuple[TurnState, ...] = ("completed", "awaiting", "stopped", "error")
 NodeRow = Node
 """One node of the message tree, without its message: the tree keeps in memory what the row says."""
 Trigger = Literal["submit-message", "regenerate-message", "action-turn", "continuation", "recovery"]

@@ -13,14 +13,23 @@ from .._json import JsonValue
 from . import lease, tables
 from .books import SqlBooks
 from .database import Database, Prepared
-from .records import IncidentRow, InjectedRow, InputRow, InputState, NodeRow, OverlayRow, TurnRow, TurnState
+from .records import (
+    ENDED_TURNS,
+    IncidentRow,
+    InjectedRow,
+    InputRow,
+    InputState,
+    NodeRow,
+    OverlayRow,
+    TurnRow,
+    TurnState,
+)
 from .rows import CHAT_SETTABLE, check_names, names_of, values_of
 
 _TURN_SETTABLE = frozenset(names_of(TurnRow)) - {"id", "number", "state"}
 _chats, _messages, _contents = tables.chats, tables.messages, tables.contents
 _turns, _chunks, _injected, _incidents = tables.turns, tables.chunks, tables.injected, tables.incidents
 
-_ENDED = ("completed", "awaiting", "stopped", "error")
 
 _select_token = select(_chats.c.owner_token).where(_chats.c.id == bindparam("chat_id"))
 _FIND_TOKEN = Prepared(_select_token)
@@ -147,7 +156,7 @@ class SqlWriteTx(SqlBooks):
 
     def drop_ended_chunks(self) -> None:
         """Forget the chunk logs of the chat's turns that have ended."""
-        ended = select(_turns.c.id).where(_turns.c.chat_id == self._chat_id, _turns.c.state.in_(_ENDED))
+        ended = select(_turns.c.id).where(_turns.c.chat_id == self._chat_id, _turns.c.state.in_(ENDED_TURNS))
         self._run(delete(_chunks).where(_chunks.c.turn_id.in_(ended)))
 
     # --- injected context, compactions, incidents -------------------------------------------------------------------

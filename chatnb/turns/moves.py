@@ -18,7 +18,6 @@ MOVES: dict[TurnState, frozenset[TurnState]] = {
     "stopped": frozenset(),
     "error": frozenset(),
 }
-ENDED: frozenset[TurnState] = frozenset({"completed", "awaiting", "stopped", "error"})
 
 
 def move_turn(tx: WriteTx, turn_id: str, come_from: TurnState, to: TurnState, **fields: Any) -> None:
