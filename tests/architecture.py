@@ -65,10 +65,10 @@ UNITS: Mapping[str, Unit] = {
 }
 # These may stand at the head of a file; all other libraries are imported on use.
 EAGER = frozenset({"click", "psutil", "pydantic", "pydantic_core"})
-# The two places that may import a lower row, inside a function only.
+# The places that may import a lower row, inside a function only.
 EXCEPTIONS = {
     "chatnb._notebook": ("chatnb.kernel",),  # binds the ports of calls for chat.py
-    "chatnb.agent": ("chatnb.kernel.host",),
+    "chatnb.agent": ("chatnb.kernel.host",),  # which host shows its objects
     "chatnb.chat": ("chatnb.kernel", "chatnb.widget"),
 }
 # Reached by imports inside functions alone, so their files are loaded on use.

@@ -16,7 +16,12 @@ from chatnb.models.usage import Usage
 
 FORMAT = "chatnb-recording"
 VERSION = 1
-_DELTAS = {"text-delta": ("id", "delta"), "reasoning-delta": ("id", "delta")}
+# Which keys of a delta name its block and hold its piece of the text.
+_DELTAS = {
+    "text-delta": ("id", "delta"),
+    "reasoning-delta": ("id", "delta"),
+    "tool-input-delta": ("toolCallId", "inputTextDelta"),
+}
 _USAGE_FIELDS = {
     "inputTokens": "input_tokens",
     "outputTokens": "output_tokens",
@@ -170,11 +175,7 @@ def _redacted(items: Sequence[tuple[float, StepItem]], redactor: Redactor) -> li
 
 
 def _delta_keys(item: StepItem) -> tuple[str, str] | None:
-    if not isinstance(item, dict):
-        return None
-    if item.get("type") == "tool-input-delta":
-        return "toolCallId", "inputTextDelta"
-    return _DELTAS.get(str(item.get("type")))
+    return _DELTAS.get(str(item.get("type"))) if isinstance(item, dict) else None
 
 
 def _item_out(item: StepItem) -> Any:

@@ -34,7 +34,7 @@ class Refusal:
     @property
     def error_type(self) -> str:
         """The API's name of the kind of error."""
-        return ERROR_TYPES.get(self.status, "api_error" if self.status >= 500 else "invalid_request_error")
+        return error_type_of(self.status)
 
     def to_body(self, request_id: str | None = None) -> dict[str, Any]:
         """The JSON of the response."""
@@ -44,6 +44,11 @@ class Refusal:
 def refuse(rule: str, message: str, status: int = 400) -> Refusal:
     """A refusal whose text begins with its rule, so that a failing test says what it broke."""
     return Refusal(rule, f"[{rule}] {message}", status)
+
+
+def error_type_of(status: int) -> str:
+    """The API's name of the kind of error that a status stands for."""
+    return ERROR_TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
 
 
 def error_body(error_type: str, message: str, request_id: str | None = None) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from chatnb.errors import (
     ConfigError,
@@ -17,13 +17,13 @@ from chatnb.errors import (
 )
 from chatnb.models.scripted import Reply, split_text
 from chatnb.models.usage import Usage
-from chatnb.testing.fake_refusal import ERROR_TYPES, error_body
+from chatnb.testing.fake_refusal import error_body, error_type_of
 from chatnb.testing.fake_rules import sign_thinking
 
 Kind = Literal["message", "status", "error", "reset", "cut", "stall", "close", "cut-json"]
 Event: TypeAlias = tuple[str, dict[str, Any]]
 
-_KINDS = ("message", "status", "error", "reset", "cut", "stall", "close", "cut-json")
+_KINDS = get_args(Kind)
 _STOP_REASONS = {
     "stop": "end_turn",
     "length": "max_tokens",
@@ -125,7 +125,7 @@ def make_plan(step: Any, body: Mapping[str, Any], call_id: Callable[[], str], re
         return _plan_reply(step, body, call_id, request_id)
     if not isinstance(step, FakeReply):
         raise ConfigError(f"FakeAnthropic takes text, Reply, FakeReply, exceptions and functions, not {type(step)}.")
-    error_type = step.error_type or (_type_of(step.status) if step.kind == "status" else "overloaded_error")
+    error_type = step.error_type or (error_type_of(step.status) if step.kind == "status" else "overloaded_error")
     error = error_body(error_type, step.message or error_type.replace("_", " ").capitalize(), request_id)
     common: dict[str, Any] = {"headers": dict(step.headers or {}), "split": step.split, "error": error}
     if step.kind == "status":
@@ -242,16 +242,12 @@ def _event(name: str, **data: Any) -> Event:
     return name, {"type": name, **data}
 
 
-def _type_of(status: int) -> str:
-    return ERROR_TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
-
-
 def _error_of(error: BaseException) -> tuple[int, str]:
     status = getattr(error, "status", None)
     if not isinstance(status, int):
         known = {ModelAuthError: 401, ModelRequestError: 400, ModelRateLimitError: 429, ModelOverloadedError: 529}
         status = next((known[kind] for kind in known if isinstance(error, kind)), 500)
-    return status, _type_of(status)
+    return status, error_type_of(status)
 
 
 def _tokens(text: str) -> int:

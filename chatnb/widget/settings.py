@@ -19,7 +19,7 @@ _UNITS = "px|r?(em|ex|ch|ic|lh|cap)|[dsl]?v(h|w|b|i|min|max)|cq(w|h|b|i|min|max)
 _LENGTH = re.compile(rf"\+?(0|(\d+(\.\d+)?|\.\d+)(e[+-]?\d{{1,3}})?({_UNITS}))", re.IGNORECASE)
 _CALC = re.compile(r"(calc|min|max|clamp)\([\w\s.,%+*/()-]+\)", re.IGNORECASE)
 
-# The names of the public interface, in its order, with what each is called here.
+# Options that may change while a widget is shown.
 LIVE = ("height", "theme", "placeholder", "title", "suggestions")
 
 
@@ -43,6 +43,7 @@ class Settings:
     allow_attachments: bool = True
 
 
+# Options whose name differs from that of their field.
 _OPTION_OF = {
     "auto_continue_after_tool_result": "auto_continue",
     "prepare_send_messages_request": "prepare",

@@ -30,7 +30,7 @@ export function SchemaForm({ schema, values, label, handle }: { schema: JsonObje
         } catch {
           return;
         }
-        const texts = { required: t("fieldRequired"), number: t("fieldNumber"), integer: t("fieldInteger"), choose: "", json: t("invalidJson"), yes: "" };
+        const texts = { required: t("fieldRequired"), number: t("fieldNumber"), integer: t("fieldInteger"), json: t("invalidJson") };
         setForm(extra.build(schema, start, texts));
       });
     }

@@ -15,9 +15,7 @@ export interface FormTexts {
   required: string;
   number: string;
   integer: string;
-  choose: string;
   json: string;
-  yes: string;
 }
 
 interface Field {
@@ -76,9 +74,8 @@ function resolve(schema: JsonObject, root: JsonObject): JsonObject {
 function wrap(key: string, schema: JsonObject, isRequired: boolean, control: HTMLElement, isGroup = false): { element: HTMLElement; fail(message: string): void } {
   const id = `chatnb-field-${(count += 1)}`;
   const element = make(isGroup ? "fieldset" : "div", "cn-field");
-  const label = make(isGroup ? "legend" : "label", "", String(schema.title ?? key) + (isRequired ? "" : ""));
   // The name by which arguments are known is the property's; a title of a schema is often only its echo.
-  label.textContent = visible(key);
+  const label = make(isGroup ? "legend" : "label", "", visible(key));
   if (!isGroup) {
     (label as HTMLLabelElement).htmlFor = id;
     control.id = id;
@@ -129,7 +126,7 @@ function buildField(key: string, raw: JsonObject, root: JsonObject, value: Json,
 
   if (options) {
     const select = make("select");
-    if (!isRequired || schema.nullable || start === undefined) select.append(new Option(texts.choose, ""));
+    if (!isRequired || schema.nullable || start === undefined) select.append(new Option("", ""));
     options.forEach((option, at) => select.append(new Option(visible(String(option)), String(at), false, option === start)));
     return finish(select, () => (select.value === "" ? empty() : { value: options[Number(select.value)] }));
   }
