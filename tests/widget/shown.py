@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 from chatnb import Agent, ClientTool, action
 from chatnb.models import ScriptedModel
+from chatnb.testing.clock import settle
 from chatnb.testing.mock import MockChat, mock_chat
 from chatnb.widget import ChatWidget
 
@@ -49,12 +50,12 @@ class Shown:
         self.widget._handle_custom_msg(
             {"v": 1, "epoch": panel.channel.epoch, "view": view, "id": id, "type": type, **fields}, []
         )
-        for _ in range(200):
-            await asyncio.sleep(0.005)
-            answers = [frame for frame in self.sent if frame["type"] == "ack" and frame["id"] == id]
-            if answers:
-                return answers[0]
-        raise AssertionError(f"no answer to {type}")
+
+        def answers() -> list[dict[str, Any]]:
+            return [frame for frame in self.sent if frame["type"] == "ack" and frame["id"] == id]
+
+        await until(lambda: bool(answers()))
+        return answers()[0]
 
     async def hello(self, view: str = "v1", **fields: Any) -> str:
         await self.command("hello", view, versions=[1], **fields)
@@ -71,6 +72,25 @@ async def shown(*steps: Any, actions: Any = (), agent: Agent | None = None, **op
         view.widget.close()
 
 
+async def until(is_so: Callable[[], bool], seconds: float = 5.0) -> None:
+    """Wait for a condition. What a widget sends, and whom it tells, goes by the loop's own clock."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    while not is_so():
+        assert loop.time() < end, "what was waited for did not come"
+        await asyncio.sleep(0.001)
+
+
+async def still(view: Shown) -> None:
+    """Wait until all has gone on that can, and the widget has told of it: no frame and no observer is due."""
+    panel = view.widget._panel
+    assert panel is not None
+    await settle()
+    await until(lambda: panel.channel._pacer._due is None and panel.notifier._due is None)
+    await settle()
+
+
 async def quiet(view: Shown) -> None:
+    """Wait until nothing runs or waits, and the widget has told of it."""
     await view.mock.done()
-    await asyncio.sleep(0.08)
+    await still(view)

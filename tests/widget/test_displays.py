@@ -16,9 +16,10 @@ from ipywidgets.widgets.widget import _instances
 from chatnb import Agent
 from chatnb.models import Reply, ScriptedModel
 from chatnb.testing import mock_chat
+from chatnb.testing.clock import settle
 from chatnb.widget import ChatWidget
 
-from .shown import PICK, quiet, shown
+from .shown import PICK, quiet, shown, until
 
 AWAKE = 3
 """The widget of a cell's last run, and those of the two before it."""
@@ -69,11 +70,6 @@ def hello(widget: ChatWidget, view: str = "v1", type: str = "hello") -> None:
     assert widget._panel is not None
     stamp = {"v": 1, "epoch": widget._panel.channel.epoch, "view": view, "id": f"{view}-{type}"}
     widget._handle_custom_msg({**stamp, "type": type, **({"versions": [1]} if type == "hello" else {})}, [])
-
-
-async def quiet_chat(mock: Any) -> None:
-    await mock.done()
-    await asyncio.sleep(0.05)
 
 
 def is_awake(widget: ChatWidget) -> bool:
@@ -127,16 +123,12 @@ class TestReplaced:
         async with mock_chat(Agent(ScriptedModel(["a"]))) as mock:
             widget = cells.run("one", lambda: show(mock.chat))
             hello(widget)
-            await asyncio.sleep(0.01)
+            await settle()
             for _ in range(5):
                 cells.run("one")
             assert is_awake(widget)
             hello(widget, type="bye")
-            for _ in range(100):
-                if not is_awake(widget):
-                    break
-                await asyncio.sleep(0.01)
-            assert not is_awake(widget)
+            await until(lambda: not is_awake(widget))
 
     async def test_a_box_keeps_it_awake(self, cells: Cells) -> None:
         """A box that holds it may be shown anywhere."""
@@ -172,7 +164,7 @@ class TestReplaced:
             for number in range(5):
                 widget = cells.run("one", partial(show_with, mock.chat, number))
             await widget.send_message("x")
-            await quiet_chat(mock)
+            await mock.done()
             assert asked == [4]
 
 
@@ -212,7 +204,7 @@ class TestRest:
             widget._panel.channel._send_raw = lambda frame, buffers: sent.append(frame)
             hello(widget)
             await widget.send_message("x")
-            await asyncio.sleep(0.1)
+            await until(lambda: any(frame["type"] == "ops" for frame in sent))
             assert [frame["type"] for frame in sent][:3] == ["secret", "reset", "ack"]
             assert any(frame["type"] == "ops" for frame in sent)
             assert widget.get_state()["_snapshot"]["messages"]
@@ -238,8 +230,7 @@ class TestRest:
             assert not is_awake(widget)
             await mock.chat.send("x")
             await mock.clock.advance(1)
-            await asyncio.sleep(0.1)
-            assert told[-1:] == ["ready"]
+            await until(lambda: told[-1:] == ["ready"])
             widget.close()
 
     async def test_observed_later(self, cells: Cells) -> None:
@@ -248,8 +239,7 @@ class TestRest:
             widget = await self.rested(cells, mock.chat)
             widget.observe(lambda change: told.append(change.new), "status")
             await mock.chat.send("x")
-            await asyncio.sleep(0.1)
-            assert told[-1:] == ["ready"]
+            await until(lambda: told[-1:] == ["ready"])
             widget.close()
 
 
@@ -273,10 +263,11 @@ class TestMemory:
             hello(widget)
             await mock.chat.send("x")
             hello(widget, type="bye")
-            await asyncio.sleep(0.05)
+            panel = widget._panel
+            assert panel is not None
+            await until(lambda: not panel.channel.views)
             for _ in range(AWAKE):
                 cells.run("one")
             assert not is_awake(widget)
-            assert widget._panel is not None
-            assert widget._panel.channel._builder._shown == {}
+            assert panel.channel._builder._shown == {}
             widget.close()

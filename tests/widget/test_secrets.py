@@ -14,7 +14,7 @@ from chatnb.export.redaction import make_redact
 from chatnb.models import Reply, ScriptedModel
 from chatnb.widget.redaction import Credentials
 
-from .shown import Shown, quiet, refund, shown
+from .shown import Shown, quiet, refund, shown, still
 
 KEY = "sk-ant-secret-0123456789"
 
@@ -61,7 +61,7 @@ class TestSecrets:
             await quiet(view)
             inserting = asyncio.ensure_future(panel.deeds.cells.insert(f"key = {key!r}"))
             panel.deeds.send_ack("v1", "any", {"ok": True, "result": {"text": f"the key is {key}"}})
-            await asyncio.sleep(0.1)
+            await still(view)
             inserting.cancel()
             kinds = {frame["type"] for frame in view.sent}
             assert {"run", "insertCell", "ack"} <= kinds

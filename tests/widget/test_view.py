@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 from typing import Any
 
@@ -16,7 +15,7 @@ from chatnb.models import Reply, ScriptedModel
 from chatnb.testing.mock import mock_chat
 from chatnb.widget import ChatWidget
 
-from .shown import add, quiet, ran, refund, shown
+from .shown import add, quiet, ran, refund, shown, still
 
 
 class TestOptions:
@@ -58,7 +57,7 @@ class TestOptions:
             await view.hello()
             view.widget.theme = "dark"
             view.widget.suggestions = ["one", "two"]
-            await asyncio.sleep(0.1)
+            await still(view)
             changes = [op["state"]["options"] for f in view.sent if f["type"] == "ops" for op in f["ops"]]
             assert changes[-1]["theme"] == "dark"
             assert changes[-1]["suggestions"] == ["one", "two"]
@@ -184,7 +183,7 @@ class TestTraits:
         """Section 1: `messages` is the chain shown, with the unfinished message."""
         async with shown(Reply("one two", hang=True)) as view:
             view.widget.send_message("hello")
-            await asyncio.sleep(0.1)
+            await still(view)
             assert view.widget.messages[-1].text == "one two"
             assert view.widget.is_streaming
             view.widget.stop()
@@ -196,12 +195,12 @@ class TestTraits:
         async with shown(Reply("a", hang=True), Reply("b", hang=True)) as view:
             other = ChatWidget(view.mock.chat)
             view.widget.send_message("mine")
-            await asyncio.sleep(0.05)
+            await still(view)
             assert (view.widget.is_server_streaming, other.is_server_streaming) == (False, True)
             view.widget.stop()
             await quiet(view)
             view.mock.chat.send("from a cell")
-            await asyncio.sleep(0.05)
+            await still(view)
             assert view.widget.is_server_streaming
             assert view.widget.is_streaming
             view.widget.stop()
@@ -245,7 +244,7 @@ class TestStates:
                 lambda update: seen.append((view.mock.chat.status, view.widget.is_tool_continuation))
             )
             view.widget.send_message("x")
-            await asyncio.sleep(0.05)
+            await still(view)
             view.widget.stop()
             await quiet(view)
             order = [status for status, _ in seen]

@@ -17,7 +17,7 @@ from chatnb.models import Reply, ScriptedModel, Usage
 from chatnb.widget import ChatWidget
 from chatnb.widget.settings import check_height
 
-from .shown import PICK, Shown, quiet, refund, shown
+from .shown import PICK, Shown, quiet, refund, shown, still
 
 
 def say(view: Shown, type: str, id: str, **fields: Any) -> None:
@@ -53,7 +53,7 @@ class TestTraits:
         """Section 1: reading gives the newest value; the chat goes on when a widget is closed."""
         async with shown(Reply("a b", hang=True)) as view:
             sent = view.widget.send_message("x")
-            await asyncio.sleep(0.05)
+            await still(view)
             assert view.widget.status == "streaming"
             view.widget.close()
             view.mock.chat.stop()
@@ -117,7 +117,7 @@ class TestTakenBack:
                 fields = {"send": {"text": "hello"}, "cancel": {"commandId": "send"}, "stop": {}}[kind]
                 say(view, kind, kind, **fields)
                 if late:
-                    await asyncio.sleep(0.05)
+                    await still(view)
             await quiet(view)
             assert [m.text for m in view.widget.messages] == ["hello", "earlier"]
             assert (view.widget.status, answers(view, "cancel"), answers(view, "stop")) == (
@@ -134,7 +134,7 @@ class TestTakenBack:
             await quiet(view)
             say(view, "cancel", "c1", commandId="s1")
             say(view, "send", "s2", text="hello")
-            await asyncio.sleep(0.05)
+            await still(view)
             view.widget.stop()
             await quiet(view)
             await view.mock.chat.send("hello")
@@ -154,7 +154,7 @@ class TestTakenBack:
         async with shown("never", body=body) as view:
             await view.hello()
             say(view, "send", "s", text="hello")
-            await asyncio.sleep(0.02)
+            await still(view)
             say(view, "cancel", "c", commandId="s")
             gate.set()
             await quiet(view)
@@ -169,13 +169,13 @@ class TestFirstMessages:
 
         async def make() -> list[Any]:
             made.append(1)
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0)
             return [{"id": "a", "role": "user", "parts": [{"type": "text", "text": "hi"}]}]
 
         async with shown("x", get_initial_messages=make) as view:
             others = [ChatWidget(view.mock.chat, get_initial_messages=make) for _ in range(2)]
             await view.hello()
-            await asyncio.sleep(0.1)
+            await still(view)
             others.append(ChatWidget(view.mock.chat, get_initial_messages=make))
             assert [[m.text for m in widget.messages] for widget in others] == [["hi"]] * 3
             assert made == [1]
@@ -219,7 +219,7 @@ class TestHeldBack:
             reset = next(f for f in view.sent if f["type"] == "reset")
             assert reset["snapshot"]["state"]["held"]
             gate.set()
-            await asyncio.sleep(0.1)
+            await still(view)
             assert (view.widget.status, [m.text for m in view.widget.messages]) == ("streaming", ["x"])
             view.widget.resume_stream()
             assert [m.text for m in view.widget.messages][1:] != []

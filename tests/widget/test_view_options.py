@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from chatnb import Agent
 from chatnb.models import Reply, ScriptedModel
 from chatnb.widget import ChatWidget
 
-from .shown import quiet, ran, refund, shown
+from .shown import quiet, ran, refund, shown, still
 
 
 def agent_with_data() -> Agent:
@@ -84,7 +83,7 @@ class TestDecisions:
             widget.add_tool_approval_response(second.id, False, "no")
             assert widget.is_tool_continuation
             assert widget.pending == ()
-            await asyncio.sleep(0.1)
+            await still(view)
             assert (widget.status, widget.is_server_streaming) == ("streaming", False)
             widget.stop()
             assert not widget.is_tool_continuation
@@ -108,10 +107,10 @@ class TestDecisions:
         async with shown(Reply("a", hang=True), "b") as view:
             widget = view.widget
             widget.send_message("one")
-            await asyncio.sleep(0.1)
+            await still(view)
             before = (widget.status, widget.is_tool_continuation, widget.is_recovering, widget.error, widget.messages)
             widget.send_message("two")
-            await asyncio.sleep(0.05)
+            await still(view)
             after = (widget.status, widget.is_tool_continuation, widget.is_recovering, widget.error, widget.messages)
             assert before == after
             assert [waiting.text for waiting in widget.queue] == ["two"]

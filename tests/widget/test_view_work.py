@@ -13,7 +13,7 @@ from chatnb.errors import ChatClosedError, ConfigError, PendingError
 from chatnb.models import Reply, ScriptedModel
 from chatnb.widget import ChatWidget, tool_part_state
 
-from .shown import PICK, add, quiet, ran, refund, shown
+from .shown import PICK, add, quiet, ran, refund, shown, still, until
 
 
 class TestCutOff:
@@ -181,7 +181,7 @@ class TestInputs:
             for number in range(3):
                 hello = {"view": "v1", "id": f"h{number}", "type": "hello", "versions": [1]}
                 view.widget._handle_custom_msg({"v": 1, "epoch": "", **hello}, [])
-            await asyncio.sleep(0.05)
+            await still(view)
             assert view.sent == []
             gate.set()
             await quiet(view)
@@ -205,7 +205,7 @@ class TestInputs:
             view.widget.set_messages(lambda messages: messages[:1])
             assert len(view.widget.messages) == 1
             assert len(view.mock.chat.messages) == 2
-            await asyncio.sleep(0.05)
+            await still(view)
             await view.mock.chat.send("y")
             assert len(view.widget.messages) == 4
         async with shown("a", sync_messages=True) as view:
@@ -220,13 +220,13 @@ class TestViews:
         """Section 1: a view opened while a turn runs shows settled history, and attaches by `resume_stream()`."""
         async with shown(Reply("one two", hang=True), resume=False) as view:
             view.mock.chat.send("x")
-            await asyncio.sleep(0.05)
+            await still(view)
             await view.hello()
             reset = next(f for f in view.sent if f["type"] == "reset")["snapshot"]
             assert [entry["message"]["role"] for entry in reset["messages"]] == ["user"]
             assert reset["state"]["held"] is True
             view.widget.resume_stream()
-            await asyncio.sleep(0.05)
+            await still(view)
             ops = [op for f in view.sent if f["type"] == "ops" for op in f["ops"]]
             assert any(op["op"] == "msg" and op["message"]["role"] == "assistant" for op in ops)
             view.widget.stop()
@@ -238,7 +238,7 @@ class TestViews:
         async with shown(Reply("a", hang=True), cancel_on_client_abort=True) as view:
             await view.hello()
             await view.command("send", text="x")
-            await asyncio.sleep(0.05)
+            await still(view)
             await view.command("bye")
             await quiet(view)
             assert view.mock.chat.status == "ready"
@@ -249,7 +249,7 @@ class TestViews:
         async with shown(Reply("a", hang=True), cancel_on_client_abort=True) as view:
             await view.hello()
             await view.command("send", text="x")
-            await asyncio.sleep(0.05)
+            await still(view)
             await view.command("bye")
             await asyncio.sleep(0.3)
             await view.hello("v2")
@@ -299,7 +299,7 @@ class TestViews:
             assert [bundle["text/plain"] for bundle, _, _ in published] == ["ChatWidget", "chat transcript"]
             assert "No messages yet." in published[1][0]["text/html"]
             await view.widget.send_message("question")
-            await asyncio.sleep(0.15)
+            await until(lambda: "question" in published[-1][0]["text/html"])
             bundle, display_id, update = published[-1]
             assert update
             assert display_id == published[1][1]
