@@ -158,8 +158,8 @@ class ChatEngine(EngineRecovery):
             self.queue.release()
             if outcome.status == "error" and input_.take_up is not None:
                 self.set_state(is_recovering=False)
-            if input_.is_handed_over:
-                input_.is_handed_over = False
+            if self.is_handed_over:  # the turn of the input, or that of the chat action which it is
+                self.is_handed_over = False
                 self.set_state(status="submitted")
             else:
                 self._settle(input_, outcome)

@@ -36,6 +36,8 @@ class EngineRecovery(EngineEdits):
         self.background: set[asyncio.Future[Any]] = set()
         self.tasks: set[asyncio.Future[Any]] = set()
         self._stop_next = False
+        self.is_handed_over = False
+        """The turn in the slot was interrupted and is in line again: nobody is told yet."""
         self._unsaved_run: tuple[TurnRun, Verdict] | None = None
         self._old_logs: deque[tuple[float, str]] = deque()  # when to forget it, and whose it is
         self._tidying: asyncio.Task[None] | None = None
@@ -69,7 +71,7 @@ class EngineRecovery(EngineEdits):
         """Let recovery put an interrupted turn in line; its input stays unanswered until then."""
         if self.on_interrupted is None or not self.on_interrupted(self.chat_id, run.turn_id, cause):
             return False
-        run.input.is_handed_over = True
+        self.is_handed_over = True
         return True
 
     async def pass_over_offer(self, input_: Input) -> list[Input]:

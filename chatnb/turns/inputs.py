@@ -48,7 +48,6 @@ class Input:
         merged: The sends that it was merged from, itself as it was sent last; empty when it is one send.
         is_unanswered: Its message and those it superseded enter the history in its place, and no turn follows.
         take_up: Decides about the interrupted turn that this input stands for.
-        is_handed_over: Its turn was interrupted and is in line again: nobody is told yet.
         arrived_at: When it was taken in, in this process.
         clears: It is the built-in `clear`: a later send does not overlap with it.
     """
@@ -67,7 +66,6 @@ class Input:
     clears: bool = False
     stored: bool = True
     take_up: TakeUp | None = None
-    is_handed_over: bool = False
     arrived_at: datetime | None = None
 
     @property

@@ -203,6 +203,19 @@ class TestSteering:
 class TestChatActions:
     """A chat action that answers, and what waits behind it."""
 
+    async def test_a_stall(self) -> None:
+        """The turn of an edit is broken off and goes on: the edit's submission waits for it, and the chat is ready."""
+        async with mock_chat(Agent(StrictModel(["to a", HANGING, "rest"]))) as mock:
+            await mock.chat.send("a")
+            edited = mock.chat.edit(mock.chat.messages[0].id, "a2")
+            for _ in range(12):
+                assert not edited.done
+                await mock.clock.advance(10.0)
+            await mock.clock.advance(10.0)
+            assert [c["type"] async for c in edited][-1] == "finish"
+            assert (await edited).status == "completed"
+            assert (shown(mock), mock.chat.status) == (["a2", "half\n\nrest"], "ready")
+
     async def test_death_between_the_edit_and_its_turn(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The edit stands and its turn runs first, before the messages that waited behind the chat action."""
         agent = Agent(StrictModel(["to a", "to the edit", "to b"]))
