@@ -9,7 +9,7 @@ import inspect
 import os
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from . import _copies, _json
 from ._changes import Observer
@@ -315,6 +315,12 @@ class Chat(ChatInputs, ChatState):
 
     def __repr__(self) -> str:
         return f"Chat {self.id} ({len(self.messages)} messages, {self.status})"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError(
+            "a Chat is bound to its kernel and can't be copied or pickled; chat.fork() makes another one, "
+            'chat.export("json") a file that agent.load reads'
+        )
 
     # --- inside -------------------------------------------------------------------------------------------------
 

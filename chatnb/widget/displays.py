@@ -13,7 +13,8 @@ import sys
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import anywidget
 
@@ -124,11 +125,19 @@ class Displayed(anywidget.AnyWidget):
     _was_replaced = False
 
     def _ipython_display_(self) -> None:
-        """Show the widget and, below it, the transcript: two outputs. A terminal gets one line."""
+        """Show the widget and, below it, the transcript: two outputs. A terminal gets one line.
+
+        Raises:
+            NotImplementedError: The caller wants it as data, and shows that itself.
+        """
+        if _is_wanted_as_data():
+            raise NotImplementedError
         if is_text_terminal():
             print("ChatWidget: a terminal can't draw it; chat.send(text).result() talks to the chat.")  # noqa: T201
             return
         publish_output(self._bundle(), f"view-{random_word(12)}", False)
+        if _is_inside_output():
+            return
         transcript = None
         if self._outputs is not None and self._settings.transcript and not self._in_marimo and not self._is_closed:
             transcript = self._outputs.add()
@@ -157,6 +166,9 @@ class Displayed(anywidget.AnyWidget):
         self._wake()
         id: str = super().model_id
         return id
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("a ChatWidget is bound to its kernel and can't be pickled; chat.export() gives what it shows")
 
     def _is_built(self) -> bool:
         raise NotImplementedError
@@ -208,6 +220,23 @@ class Displayed(anywidget.AnyWidget):
         super().close()
         for widget in (self, self.layout):
             widget.__dict__.pop("_repr_mimebundle_", None)  # `close` has hidden the method
+
+
+def _is_wanted_as_data() -> bool:
+    """Tell whether this is `Output.append_display_data`, which keeps what it is given, and has no use for outputs."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == "append_display_data":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _is_inside_output() -> bool:
+    """Tell whether outputs go into an `Output` widget now: a page finds none of them there to be updated."""
+    registry = sys.modules.get("ipywidgets.widgets.widget_output")
+    kind = getattr(registry, "Output", ())
+    return any(isinstance(widget, kind) and bool(widget.msg_id) for widget in _living())
 
 
 def _living() -> list[Any]:

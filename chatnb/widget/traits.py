@@ -7,6 +7,7 @@ They hold no values of their own: reading asks for the newest state, on any thre
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from threading import Lock
 from typing import Any, NoReturn
 
 import traitlets
@@ -16,6 +17,8 @@ from .pacer import Handle, Timers
 
 GAP = 0.034
 """Seconds between two rounds of observers."""
+SLACK = 0.001
+"""Seconds that a timer may be early."""
 
 
 class Messages(tuple[UIMessage, ...]):
@@ -101,6 +104,8 @@ class TraitNotifier:
         self._told: dict[str, Any] = {}
         self._last = float("-inf")
         self._due: Handle | None = None
+        self._lock = Lock()
+        self._untold: Mapping[str, Any] | None = None
 
     def start(self) -> None:
         """Take the values that observers know from reading."""
@@ -119,13 +124,23 @@ class TraitNotifier:
 
     def _round(self) -> None:
         self._due = None
-        self._last = self._timers.time()
+        now = self._timers.time()
+        if now < self._last + GAP - SLACK:  # what went before was told late
+            self._due = self._timers.call_at(self._last + GAP, self._round)
+            return
+        self._last = now
         # All values as of now: what observers are told in one round belongs together.
         values = dict(self._read())
-        self._notify(lambda: self._deliver(values))
+        with self._lock:
+            is_on_its_way, self._untold = self._untold is not None, values
+        if not is_on_its_way:  # while a cell blocks the main thread, the newest values take the place of older ones
+            self._notify(self._deliver)
 
-    def _deliver(self, values: Mapping[str, Any]) -> None:
-        for name, new in values.items():
+    def _deliver(self) -> None:
+        with self._lock:
+            values, self._untold = self._untold, None
+        self._last = self._timers.time()
+        for name, new in (values or {}).items():
             old = self._told.get(name)
             if old is not new and old != new:
                 self._told[name] = new

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import gc
+import pickle
 import weakref
 from collections.abc import Callable
 from functools import partial
@@ -271,3 +273,43 @@ class TestMemory:
             assert not is_awake(widget)
             assert panel.channel._builder._shown == {}
             widget.close()
+
+
+class TestWithinOthers:
+    async def test_no_transcript_in_an_output_widget(self, cells: Cells) -> None:
+        """Section 9: two outputs at top level; none of them a transcript inside another widget, as in `interact`."""
+        async with shown("a") as view:
+            out = ipywidgets.Output()
+            cells.run("one", view.widget._ipython_display_)
+            assert cells.published == ["ChatWidget"]
+            assert len(view.widget._outputs._ids) == 1  # type: ignore[union-attr]
+            out.msg_id = "r2"  # what entering it does in a kernel
+            cells.run("two", view.widget._ipython_display_)
+            assert cells.published == ["ChatWidget", "ChatWidget"]
+            assert len(view.widget._outputs._ids) == 1  # type: ignore[union-attr]
+            out.close()
+
+    async def test_as_data(self, cells: Cells) -> None:
+        """Section 1: a view wherever a widget may be shown: `Output.append_display_data` keeps what it is given."""
+        pytest.importorskip("IPython")
+        from IPython.core.interactiveshell import InteractiveShell
+
+        async with shown("a") as view:
+            before = InteractiveShell._instance
+            try:
+                out = ipywidgets.Output()
+                out.append_display_data(view.widget)
+            finally:
+                InteractiveShell._instance = before
+            assert out.outputs[0]["data"]["text/plain"] == "ChatWidget"
+            assert "application/vnd.jupyter.widget-view+json" in out.outputs[0]["data"]
+            assert cells.published == []
+
+    async def test_neither_copied_nor_pickled(self) -> None:
+        """Section 1: a widget is one comm, a chat one conversation; the error says what to do instead."""
+        async with shown("a") as view:
+            with pytest.raises(TypeError, match=r"chat\.export"):
+                pickle.dumps(view.widget)
+            for function in (pickle.dumps, copy.copy, copy.deepcopy):
+                with pytest.raises(TypeError, match=r"chat\.fork"):
+                    function(view.mock.chat)  # type: ignore[operator]
