@@ -30,6 +30,7 @@ const INTERNAL = `
   outputLinkReplace pedanticHrefTitle percentDecode reflink reflinkSearch slashPipe spaceLine splitPipe startATag
   startAngleBracket startPreScriptTag startingSpaceChar tabCharGlobal tableAlignCenter tableAlignChars tableAlignLeft
   tableAlignRight tableDelimiter tableRowBlankLine unescapeTest unicodeAlphaNumeric
+  rules tokenizer lexer getRegex extensions masks settled seen
 `
   .trim()
   .split(/\s+/);

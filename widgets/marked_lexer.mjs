@@ -14,6 +14,10 @@ const DEAD = [
   /^ *(?:startATag|endATag|startPreScriptTag|endPreScriptTag|pedanticHrefTitle|escapeTest\w*|escapeReplace\w*|unescapeTest|percentDecode|spaceLine|notSpaceStart|endingNewline|listReplaceNesting): .*$/gm,
   /^  static (?:get rules|lex|lexInline)\([\s\S]*?^  \}$/gm,
   /^ *if \(this\.options\.silent\) \{[\s\S]*?\} else (?=\{)/gm,
+  /^ *if \(this\.options\.extensions\?\.start(?:Block|Inline)\) \{[\s\S]*?^      \}$/gm,
+  /^function _getDefaults\(\) \{[\s\S]*?^\}$/m,
+  /^var _defaults = .*$/m,
+  / \|\| _defaults(?=;)/g,
   // `lexer.ts` masks for itself, in one go.
   /(?<=^    let maskedSrc = src;\n    let match = null;\n)[\s\S]*?(?=^    let keepPrevChar)/m,
 ];
@@ -28,7 +32,7 @@ export function lexerOnly(source) {
   const exports = /export ?\{([^}]*)\};?/.exec(source)?.[1];
   const facade = /(?:const|var) ([\w$]+) ?= ?new [\w$]+(?:\(\))?;\s*function [\w$]+\([\w$]+, ?[\w$]+\) ?\{\s*return \1\.parse\(/.exec(source);
   if (!exports || !facade) throw new Error("marked has changed: its facade is not found");
-  const used = exports.split(",").filter((name) => / as (?:Lexer|Tokenizer|getDefaults)$/.test(name.trim()));
+  const used = exports.split(",").filter((name) => / as (?:Lexer|Tokenizer)$/.test(name.trim()));
   let lexer = source
     .slice(0, facade.index)
     .replace(/this\.options\.(?:pedantic|breaks)\b/g, "false")

@@ -11,26 +11,27 @@ export class Scroll {
   attach(box: HTMLElement, content: HTMLElement): () => void {
     this.box = box;
     let isAway = false;
+    const isNear = (): boolean => box.scrollHeight - box.scrollTop - box.clientHeight <= NEAR;
     const onScroll = (): void => {
       if (isAway) return;
-      const { scrollTop } = box;
-      const isNear = box.scrollHeight - scrollTop - box.clientHeight <= NEAR;
       // Content that grows moves nothing; only a reader moves up.
-      if (scrollTop < this.top - 1 && !isNear) this.set(false);
-      else if (isNear && !this.hasSelection()) this.set(true);
-      this.top = scrollTop;
+      if (box.scrollTop < this.top - 1 && !isNear()) this.set(false);
+      else if (isNear() && !this.hasSelection()) this.set(true);
+      this.top = box.scrollTop;
     };
     const onSelect = (): void => {
       if (this.hasSelection()) this.set(false);
     };
     const onFocus = (event: FocusEvent): void => {
       const target = event.target as Element;
-      if (target !== box && box.scrollHeight - box.scrollTop - box.clientHeight > NEAR) this.set(false);
+      if (target !== box && !isNear()) this.set(false);
     };
     const observer = typeof ResizeObserver === "undefined" ? null : new ResizeObserver(() => {
             // A host that takes the view out and puts it in again has lost the place.
             if (isAway !== (isAway = !box.clientHeight)) box.scrollTop = this.top;
             box.style.setProperty("--cn-gutter", `${box.offsetWidth - box.clientWidth}px`);
+            // Where it has become shorter, or the panel higher, the end is in view again.
+            if (!isAway && isNear() && !this.hasSelection()) this.set(true);
             this.follow();
           });
     observer?.observe(content);

@@ -9,16 +9,17 @@ from __future__ import annotations
 import argparse
 import functools
 import http.server
+import os
 import shutil
 import threading
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-STATIC = HERE.parents[2] / "chatnb" / "widget" / "static"
+STATIC = Path(os.environ.get("CHATNB_STATIC") or HERE.parents[2] / "chatnb" / "widget" / "static")
 SHOTS = HERE.parent / "shots" / "panel"
 SCENARIOS = (
     "empty submitted streaming thinking talk approval cards error recovering offered gone branches history steered "
-    "clientTool banners exhausted unsaved waiting"
+    "clientTool banners exhausted unsaved waiting rich menu editing form runAction"
 ).split()
 SIZES = ((1200, 800), (900, 600), (480, 600), (320, 560))
 THEMES = ("light", "dark")

@@ -147,6 +147,40 @@ const talk = [
 
 const words = answer.split(/(?<= )/);
 
+const press = (label) => [...document.querySelectorAll(".chatnb-view button")].findLast((button) => (button.ariaLabel ?? button.textContent).trim() === label)?.click();
+
+const pixels = "data:image/svg+xml;base64," + btoa(svg.replace("<svg ", "<svg xmlns='http://www.w3.org/2000/svg' "));
+
+const rich = `## Body mass of the Palmer penguins
+
+### What was measured
+
+1. Adult birds near **Palmer Station**, 2007 to 2009
+   - three islands: *Biscoe*, *Dream*, *Torgersen*
+   - both sexes, where \`sex\` is known
+2. Mass in grams, with \`\`np.nan\`\` where a bird escaped[^1]
+
+- [x] rows without a mass left out
+- [ ] outliers looked at
+
+> The largest bird weighs 6.3 kg.
+>
+> > It is a Gentoo, of course.
+
+$$\\bar m = \\frac{1}{n}\\sum_{i=1}^{n} m_i \\pm 1.96\\,\\frac{s}{\\sqrt n}$$
+
+| species | island | year | birds | mean mass (g) | sd | flipper (mm) | bill length (mm) | bill depth (mm) | remark |
+|---|---|--:|--:|--:|--:|--:|--:|--:|---|
+| Adelie | Torgersen | 2007 | 20 | 3,763 | 446 | 190.1 | 39.0 | 18.7 | first season, few birds weighed |
+| Gentoo | Biscoe | 2008 | 46 | 5,020 | 489 | 216.9 | 46.9 | 15.0 | |
+
+---
+
+![A plot of a colleague](https://example.org/plot.png)
+
+[^1]: Two birds did.
+`;
+
 export const scenarios = {
   empty: { snapshot: base([]) },
   submitted: { snapshot: base([user("u1", "Which species is the heaviest?")], { state: { status: "submitted" } }) },
@@ -269,6 +303,66 @@ export const scenarios = {
       kernel.isSilent = true;
       [...document.querySelectorAll(".chatnb-view button")].find((button) => /^Undo/.test(button.ariaLabel ?? button.textContent)).click();
       await wait(1300);
+    },
+  },
+  rich: {
+    snapshot: base([
+      {
+        message: {
+          id: "u1",
+          role: "user",
+          parts: [
+            { type: "file", mediaType: "text/csv", filename: "penguins_raw_2007-2009.csv", url: "data:text/csv,a" },
+            { type: "file", mediaType: "image/svg+xml", filename: "plot.svg", url: pixels },
+            { type: "data-variable", data: { name: "penguins", summary: "DataFrame, 344 x 8" } },
+            text("Describe @penguins,\nand say what the plot shows."),
+          ],
+        },
+        branch: null,
+      },
+      reply("a1", [
+        { type: "reasoning", text: "Columns first, then the **plot**." },
+        text(rich),
+        { type: "source-url", sourceId: "s1", url: "https://allisonhorst.github.io/palmerpenguins/", title: "palmerpenguins" },
+        { type: "source-document", sourceId: "s2", title: "Gorman et al. 2014", mediaType: "application/pdf" },
+      ]),
+    ]),
+    async script() {
+      await wait(300);
+      document.querySelector(".cn-reasoning button").click();
+      const log = document.querySelector(".cn-log");
+      log.scrollTop = 0;
+      await wait(100);
+    },
+  },
+  menu: {
+    snapshot: base(talk),
+    async script() {
+      await wait(100);
+      press("More");
+    },
+  },
+  editing: {
+    snapshot: base(talk.slice(0, 1)),
+    async script() {
+      await wait(700);
+      press("Edit");
+    },
+  },
+  form: {
+    snapshot: base([...talk.slice(0, 1), reply("a2", [refund])], { pending: [refundPending] }),
+    async script() {
+      await wait(100);
+      press("Edit arguments");
+    },
+  },
+  runAction: {
+    snapshot: base([]),
+    async script() {
+      await wait(100);
+      press("More");
+      await wait(50);
+      [...document.querySelectorAll("[role=menuitem]")].find((item) => item.textContent === "Run an action").click();
     },
   },
   clientTool: {

@@ -159,7 +159,7 @@ export function Composer({ box }: { box: Box }): VNode {
           aria-label={t("message")}
           placeholder={options.placeholder || t("placeholder")}
           rows={1}
-          dir="auto"
+          dir={box.text ? "auto" : undefined}
           value={box.text}
           readOnly={isOff && connection.phase !== "connecting"}
           onInput={(event) => box.set(event.currentTarget.value)}

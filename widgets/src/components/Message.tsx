@@ -168,11 +168,11 @@ function Editor({ item, onDone }: { item: Item; onDone: () => void }): VNode {
         {text}
       </textarea>
       <div class="cn-actions">
-        <button type="button" class="cn-button cn-primary" disabled={command.isBusy} onClick={() => void save()}>
-          {t("saveAndSend")}
-        </button>
         <button type="button" class="cn-button" onClick={onDone}>
           {t("cancel")}
+        </button>
+        <button type="button" class="cn-button cn-primary" disabled={command.isBusy} onClick={() => void save()}>
+          {t("saveAndSend")}
         </button>
       </div>
       <Note of={command} />

@@ -93,8 +93,9 @@ function listItem(item: Tokens.ListItem): VNode {
 }
 
 function table(token: Tokens.Table): VNode {
-  const cell = (tag: "th" | "td", { tokens, align }: Tokens.TableCell): VNode =>
-    h(tag, { dir: "auto", style: align ? { textAlign: align } : undefined }, inline(tokens));
+  // A cell with words is not squeezed by many figures beside it.
+  const cell = (tag: "th" | "td", { text, tokens, align }: Tokens.TableCell): VNode =>
+    h(tag, { dir: "auto", style: { textAlign: align ?? "", minWidth: text.length > 24 ? "10em" : "" } }, inline(tokens));
   return (
     <div class="cn-wide" dir="auto" role="group" tabIndex={0} aria-label={t("table")}>
       <table>

@@ -1,4 +1,4 @@
-import { Lexer, Tokenizer, getDefaults } from "marked";
+import { Lexer, Tokenizer } from "marked";
 import type { MarkedOptions, Token, Tokens, TokensList } from "marked";
 
 /** A piece of TeX, as `tokens` of marked name it. */
@@ -105,8 +105,6 @@ class TextTokenizer extends Tokenizer {
 }
 
 const options = {
-  ...getDefaults(),
-  gfm: true,
   extensions: {
     renderers: {},
     childTokens: {},

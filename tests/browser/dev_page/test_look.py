@@ -1,0 +1,68 @@
+"""What DESIGN.md of the front end says of the drawn panel, where it can be measured."""
+
+from __future__ import annotations
+
+from playwright.sync_api import FloatRect, Locator, expect
+
+from tests.browser.dev_page.conftest import Show
+
+SMALL = """() => [...document.querySelectorAll(".chatnb-view *:not(math *, sup *)")]
+  .filter(node => [...node.childNodes].some(child => child.nodeType === 3 && child.data.trim()))
+  .map(node => [parseFloat(getComputedStyle(node).fontSize), node.textContent])
+  .filter(([size]) => size < 12)"""
+COLOURS = """() => new Set(
+  [...document.querySelectorAll('.cn-log a:not(.cn-chip)')].map(a => getComputedStyle(a).color)).size"""
+READY = {"op": "state", "state": {"status": "ready", "isStreaming": False, "streamingId": None}}
+
+
+def box(locator: Locator) -> FloatRect:
+    """Where an element stands."""
+    found = locator.bounding_box()
+    assert found
+    return found
+
+
+class TestLook:
+    """The rules of the page on how the panel looks."""
+
+    def test_type_and_edges(self, show: Show) -> None:
+        """DESIGN.md: nothing is below 12 px, boxes to tick stand at the edge, links have one colour, lists labels."""
+        page = show("rich")
+        page.wait_for_function("() => window.kernel.isPlayed")
+        assert page.evaluate(SMALL) == []
+        check, text = box(page.locator(".cn-check").first), box(page.locator(".cn-md blockquote").first)
+        assert abs(check["x"] - text["x"]) < 1
+        assert page.evaluate(COLOURS) == 1
+        read = "all => all.map(one => getComputedStyle(one, '::before').content)"
+        labels = page.locator(".cn-sources").evaluate_all(read)
+        assert [label.split('"')[1] for label in labels] == ["Footnotes", "Sources"]
+
+    def test_words_beside_figures(self, show: Show) -> None:
+        """DESIGN.md: a cell with words keeps a width to read in, and the table scrolls in its own box."""
+        page = show("rich")
+        assert box(page.locator("td", has_text="first season"))["width"] >= 120
+        assert page.locator(".cn-log").evaluate("log => log.scrollWidth <= log.clientWidth")
+
+    def test_cards_at_12(self, show: Show) -> None:
+        """DESIGN.md: nothing in a card is below 12 px."""
+        assert show("cards").evaluate(SMALL) == []
+
+    def test_life(self, show: Show) -> None:
+        """DESIGN.md: while a reply is written a dot stands where its buttons will be; nothing moves when they come."""
+        page = show("thinking")
+        foot = page.locator("[data-message-id=a1] > .cn-foot")
+        assert foot.evaluate("one => getComputedStyle(one, '::before').width") == "8px"
+        before = box(foot)
+        page.evaluate("op => window.kernel.ops(op)", READY)
+        expect(page.get_by_role("button", name="Regenerate")).to_be_visible()
+        assert foot.evaluate("one => getComputedStyle(one, '::before').content") == "none"
+        assert box(foot) == before
+
+    def test_no_pill_without_more(self, show: Show) -> None:
+        """5.6 of widget.md: "Jump to latest" goes when the panel has become so high that the end is in view."""
+        page = show("history")
+        page.locator(".cn-log").evaluate("log => (log.scrollTop = 0)")
+        pill = page.get_by_role("button", name="Jump to latest")
+        expect(pill).to_be_visible()
+        page.evaluate("() => (document.querySelector('.chatnb-view').style.height = '40000px')")
+        expect(pill).to_have_count(0)
