@@ -208,10 +208,8 @@ class TestChatActions:
         async with mock_chat(Agent(StrictModel(["to a", HANGING, "rest"]))) as mock:
             await mock.chat.send("a")
             edited = mock.chat.edit(mock.chat.messages[0].id, "a2")
-            for _ in range(12):
-                assert not edited.done
-                await mock.clock.advance(10.0)
-            await mock.clock.advance(10.0)
+            await stall(mock)
+            assert edited.done
             assert [c["type"] async for c in edited][-1] == "finish"
             assert (await edited).status == "completed"
             assert (shown(mock), mock.chat.status) == (["a2", "half\n\nrest"], "ready")
