@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shutil
@@ -23,6 +24,9 @@ FIRST = "01_first_chat.ipynb"
 _PAGE = f"/lab/tree/{FIRST}"
 _PACKAGE = Path(__file__).resolve().parents[1]
 _STOP_SECONDS = 10
+# Defaults for this one server: what somebody has chosen in JupyterLab stands above them, and nothing is written.
+_DEFAULTS = Path(__file__).with_name("jupyter")
+_OVERRIDES = Path("labconfig", "default_setting_overrides.json")
 
 
 def tour_folder() -> Path:
@@ -84,6 +88,20 @@ def lab_command(folder: Path, port: int, *, browser: bool = True) -> list[str]:
     return command
 
 
+def config_path() -> str:
+    """Where a Jupyter server looks for configuration, so that JupyterLab does not begin with a question about news.
+
+    Returns:
+        The value for `JUPYTER_CONFIG_PATH`. It is as before where a configuration of this machine answers the question.
+    """
+    before = os.environ.get("JUPYTER_CONFIG_PATH", "")
+    told = subprocess.run([sys.executable, "-m", "jupyter_core", "--paths", "--json"], capture_output=True, check=True)
+    theirs = [path for folder in json.loads(told.stdout)["config"] if (path := Path(folder, _OVERRIDES)).is_file()]
+    if any("fetchNews" in path.read_text("utf-8", "replace") for path in theirs):
+        return before
+    return os.pathsep.join(part for part in (before, str(_DEFAULTS)) if part)
+
+
 def open_lab(folder: Path, *, browser: bool = True, port: int | None = None) -> int:
     """Runs JupyterLab until it ends or until Ctrl-C, which ends both.
 
@@ -104,7 +122,8 @@ def open_lab(folder: Path, *, browser: bool = True, port: int | None = None) -> 
     # In the environment, not on the command line, which other users of this machine can read.
     token = os.environ.get("JUPYTER_TOKEN") or secrets.token_hex(24)
     # The kernel is the one of this Python, even if the user's own folder has another of that name.
-    environment = {**os.environ, "JUPYTER_TOKEN": token, "JUPYTER_PREFER_ENV_PATH": "1"}
+    own = {"JUPYTER_TOKEN": token, "JUPYTER_PREFER_ENV_PATH": "1", "JUPYTER_CONFIG_PATH": config_path()}
+    environment = {**os.environ, **own}
     # JupyterLab hides a token that it was given, so the address is told here.
     click.echo(f"The tour: http://127.0.0.1:{port}{_PAGE}?token={token}")
     return _run_until_interrupted(lab_command(folder, port, browser=browser), environment)

@@ -13,16 +13,14 @@ from pathlib import Path
 from threading import Event
 from typing import Literal
 
+from chatnb.sites.lab import config_path
+
 App = Literal["lab", "notebook"]
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 60
 
 _FLAGS = {
-    "lab": (
-        "--LabApp.expose_app_in_browser=True",
-        "--LabApp.news_url=",
-        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
-    ),
+    "lab": ("--LabApp.expose_app_in_browser=True",),
     "notebook": ("--JupyterNotebookApp.expose_app_in_browser=True",),
 }
 
@@ -48,10 +46,6 @@ class JupyterServer:
             RuntimeError: It ended, or did not answer in a minute; the text holds the end of its log.
         """
         self.files.mkdir(parents=True)
-        settings = self._folder / "jupyterlab_settings_dir" / "@jupyterlab" / "apputils-extension"
-        settings.mkdir(parents=True)
-        # Else a question about news stands in the corner of every picture.
-        (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}', "utf-8")
         port = _free_port()
         self.url = f"http://127.0.0.1:{port}"
         command = [
@@ -104,7 +98,8 @@ class JupyterServer:
             )
         }
         path = os.pathsep.join(part for part in (str(ROOT), environment.get("PYTHONPATH")) if part)
-        return {**environment, **own, "PYTHONPATH": path}
+        # As `chatnb lab` does: else a question about news stands in the corner.
+        return {**environment, **own, "PYTHONPATH": path, "JUPYTER_CONFIG_PATH": config_path()}
 
     def _wait_until_it_answers(self) -> None:
         assert self._process is not None

@@ -60,3 +60,5 @@ class TestHarness:
         notebook.restart_kernel()
         notebook.run_all()
         assert '"0\\n"' in notebook.cell_outputs(3)
+        # JupyterLab's own question about news would be there by now.
+        expect(notebook.page.locator(".Toastify__toast")).to_have_count(0)

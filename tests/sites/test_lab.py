@@ -85,6 +85,45 @@ class TestCommand:
             (tmp_path / "new" / lab.FIRST).write_text("mine", "utf-8")
 
 
+class TestNews:
+    """JupyterLab's own question about news is answered for this server alone, unless somebody has answered it."""
+
+    @pytest.fixture(autouse=True)
+    def config(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+        monkeypatch.delenv("JUPYTER_CONFIG_PATH", raising=False)
+        monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "config"))
+        return tmp_path / "config"
+
+    def test_by_a_default(self) -> None:
+        assert json.loads((Path(lab.config_path()) / lab._OVERRIDES).read_text("utf-8")) == {
+            "@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}
+        }
+
+    def test_after_what_the_environment_names(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("JUPYTER_CONFIG_PATH", os.pathsep.join(["one", "two"]))
+        assert lab.config_path().split(os.pathsep)[:2] == ["one", "two"]
+
+    def test_a_configuration_that_answers_is_heeded(self, config: Path) -> None:
+        theirs = config / lab._OVERRIDES
+        theirs.parent.mkdir(parents=True)
+        theirs.write_text('{"@jupyterlab/apputils-extension:notification": {"fetchNews": "true"}}', "utf-8")
+        assert lab.config_path() == ""
+
+    @pytest.mark.skipif(os.name == "nt", reason="Binder has Linux")
+    def test_in_binder_too(self) -> None:
+        """binder/start gives the reader's server the same folder, and then is that server."""
+        program = "import os; print(os.environ['JUPYTER_CONFIG_PATH'])"
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        told = subprocess.run(
+            [ROOT / "binder" / "start", sys.executable, "-c", program],
+            env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert told.stdout.strip() == lab.config_path()
+
+
 @pytest.mark.skipif(os.name == "nt", reason="signals are of another kind there")
 class TestServer:
     """A real JupyterLab, on 127.0.0.1, with a token, that ends with the command."""
@@ -109,7 +148,7 @@ class TestServer:
         process.wait()
 
     def test_lives_and_ends(self, running: tuple[subprocess.Popen[bytes], int], tmp_path: Path) -> None:
-        """JupyterLab serves the copied tour behind a token; Ctrl-C ends both."""
+        """JupyterLab serves the copied tour behind a token and asks nothing of its own; Ctrl-C ends both."""
         process, port = running
         log = tmp_path / "log"
         url = f"http://127.0.0.1:{port}/api"
@@ -125,6 +164,12 @@ class TestServer:
         with urllib.request.urlopen(request, timeout=5) as answer:
             names = {entry["name"] for entry in json.load(answer)["content"]}
         assert lab.FIRST in names
+        notification = f"http://127.0.0.1:{port}/lab/api/settings/@jupyterlab/apputils-extension:notification"
+        request = urllib.request.Request(notification, headers={"Authorization": f"token {told[1]}"})
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            setting = json.load(answer)
+        assert setting["schema"]["properties"]["fetchNews"]["default"] == "false"
+        assert setting["settings"] == {}
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
         with pytest.raises(ProcessLookupError):
