@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from dataclasses import replace
@@ -67,6 +68,8 @@ def export(chat: Chat, format: str, path: str | os.PathLike[str] | None, *, bran
 
 def write_atomically(path: Path, text: str) -> None:
     """Write a file by way of a temporary one beside it."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "There is no such folder; make it first", str(path.parent))
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:

@@ -14,9 +14,24 @@ def client_data_parser(schema: Any) -> Callable[[Any], Any]:
     """Return what parses client data: by the agent's schema, or nothing at all."""
     if schema is None:
         return lambda value: value
-    from pydantic import TypeAdapter
+    from pydantic import TypeAdapter, ValidationError
 
-    return TypeAdapter(schema).validate_python
+    adapter: TypeAdapter[Any] = TypeAdapter(schema)
+
+    def parse(given: Any) -> Any:
+        try:
+            return adapter.validate_python(given)
+        except ValidationError as error:
+            raise InputError(f"client data{_first_fault(error)}") from error
+
+    return parse
+
+
+def _first_fault(error: Any, *, without: frozenset[str] = frozenset(), default: str = "") -> str:
+    """Where and why data does not fit, without the data."""
+    first = error.errors(include_input=False, include_url=False)[0]
+    place = ".".join(str(part) for part in first["loc"] if part not in without) or default
+    return f": {place}: {first['type']}" if place else f": {first['type']}"
 
 
 def parse_actions(schema: Any) -> tuple[Callable[[Any], Any] | None, frozenset[str]]:
@@ -53,9 +68,8 @@ def parse_actions(schema: Any) -> tuple[Callable[[Any], Any] | None, frozenset[s
         try:
             return adapter.validate_python(dict(payload))
         except ValidationError as error:
-            first = error.errors(include_input=False, include_url=False)[0]
-            place = ".".join(str(p) for p in first["loc"] if p not in types) or "type"
-            raise InputError(f"chat action {payload.get('type')!r}: {place}: {first['type']}") from None
+            fault = _first_fault(error, without=frozenset(types), default="type")
+            raise InputError(f"chat action {payload.get('type')!r}{fault}") from None
 
     return parse, frozenset(types)
 

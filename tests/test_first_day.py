@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 import chatnb
 from chatnb import Agent, Chat, action
@@ -110,6 +112,34 @@ class TestSlips:
             outcome = await mock.chat.send("Hello")
         assert outcome.error is not None
         assert "return turn.stream_text()" in outcome.error.message
+
+    async def test_client_data_that_does_not_fit(self) -> None:
+        """The error names the field and the fault, and no value."""
+
+        class Person(BaseModel):
+            name: str
+            age: int
+
+        async with mock_chat(Agent(ScriptedModel([]), client_data=Person)) as mock:
+            outcome = await mock.chat.send("Hello", client_data={"name": "Ada", "age": "old-secret"})
+        assert outcome.error is not None
+        assert outcome.error.message == "InputError: client data: age: int_parsing"
+
+    async def test_an_export_into_no_folder(self, tmp_path: Path) -> None:
+        """The error names the folder that is missing, and not a temporary file."""
+        async with mock_chat(Agent(ScriptedModel([]))) as mock:
+            with pytest.raises(FileNotFoundError, match="There is no such folder; make it first") as raised:
+                mock.chat.export("md", tmp_path / "none" / "chat.md")
+        assert raised.value.filename == str(tmp_path / "none")
+
+    async def test_a_double_of_something_else(self) -> None:
+        """`mock_chat` says what it takes."""
+        with pytest.raises(ConfigError, match="takes an Agent, not str"):
+            async with mock_chat("offline"):  # type: ignore[arg-type]
+                pass
+        with pytest.raises(ConfigError, match="ScriptedModel"):
+            async with mock_chat(Agent("offline"), model=["Hi."]):
+                pass
 
 
 class TestShown:

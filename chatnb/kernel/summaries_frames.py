@@ -59,7 +59,8 @@ def describe_frame(frame: Any) -> str:
     if rows:
         lines.append(f"First {min(ROWS, rows)} rows:")
         table = _pandas_rows(frame, shown) if is_pandas else _polars_rows(frame, shown)
-        lines.extend(_fit_table(table, LIMIT - sum(len(line) + 1 for line in lines)))
+        least = 2 if is_pandas else 1  # pandas' first column is the index
+        lines.extend(_fit_table(table, LIMIT - sum(len(line) + 1 for line in lines), least))
     return cut("\n".join(lines))
 
 
@@ -93,10 +94,10 @@ def _polars_rows(frame: Any, count: int) -> list[list[str]]:
     return [list(row) for row in zip(*columns, strict=True)] if columns else []
 
 
-def _fit_table(table: list[list[str]], room: int) -> list[str]:
-    """As many columns as leave room for all the rows."""
+def _fit_table(table: list[list[str]], room: int, least: int) -> list[str]:
+    """As many columns as leave room for all the rows, at least so many; else the first row's head."""
     count = len(table[0]) if table else 0
-    while count > 1:
+    while count >= least:
         lines = [" | ".join(row[:count]) + (" | …" if count < len(row) else "") for row in table]
         if sum(len(line) + 1 for line in lines) <= room:
             return lines

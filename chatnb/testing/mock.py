@@ -15,6 +15,7 @@ from .._composition import Composition
 from .._ids import Kind
 from ..agent import Agent
 from ..chat import Chat
+from ..errors import ConfigError
 from ..models import ModelRequest, OfflineModel, StepItem, resolve_model
 from ..runtime import InlineRuntime
 from ..store import Owner, Store, memory_store
@@ -237,6 +238,10 @@ async def mock_chat(
     """
     tested = copy.copy(agent)
     requests: list[ModelRequest] = []
+    if not isinstance(agent, Agent):
+        raise ConfigError(f"mock_chat(agent) takes an Agent, not {type(agent).__name__}")
+    if isinstance(model, list | tuple):
+        raise ConfigError("mock_chat(model=...) takes a model; make one of the list: ScriptedModel([...])")
     answering = resolve_model(model if model is not None else agent.model)
     if isinstance(answering, OfflineModel):
         answering = OfflineModel(rhythm=False, seed=answering.seed)  # its pauses would wait for a clock that stands

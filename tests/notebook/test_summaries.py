@@ -101,6 +101,7 @@ class TestFrames:
         assert "- b: String, 1 null" in found.summary
         assert "shape: (50, 2)" in str((found.bundle or {})["text/html"])
         assert "mean 24.5" in summarize(frame["a"])
+        assert summarize(pl.DataFrame({"a": [1, 2]})).endswith("First 2 rows:\na\n1\n2")
 
         def fail(_: Any) -> Any:
             raise AssertionError("computed")
