@@ -107,7 +107,7 @@ def fork(chat: Chat, message_id: str | None, id: str | None) -> Chat:
         chat._runtime.call(made._engine.apply_list, copies)
         return made
 
-    return composition.runtime.undisturbed(make)  # type: ignore[no-any-return]
+    return composition.runtime.undisturbed(make)
 
 
 def new_chat(
@@ -142,7 +142,7 @@ def load(agent: Agent, composition: Composition, source: str | os.PathLike[str],
         composition.runtime.call(_fill, chat, record)
         return chat
 
-    return composition.runtime.undisturbed(make)  # type: ignore[no-any-return]
+    return composition.runtime.undisturbed(make)
 
 
 def _fill(chat: Chat, record: ChatRecord) -> None:

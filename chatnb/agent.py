@@ -160,7 +160,7 @@ class Agent:
                 return chat
 
         # Ctrl-C between the lease and the chat would leave a lease of our own that nobody could give back.
-        return composition.runtime.undisturbed(find_or_open)  # type: ignore[no-any-return]
+        return composition.runtime.undisturbed(find_or_open)
 
     def load(self, source: str | os.PathLike[str], id: str | None = None) -> Chat:
         """Make a chat of a JSON export: its text, or the path of its file. Nothing runs; what waits goes on waiting.

@@ -73,3 +73,10 @@ class TreeEdit:
     def is_empty(self) -> bool:
         """Nothing would change."""
         return not self.nodes and not self.messages and not self.shown and self.expect == self.head
+
+
+def placeholder(node: Node) -> UIMessage:
+    """Return what stands in the place of a message that can't be read. It is not sent to models."""
+    return UIMessage.from_wire(
+        {"id": node.message_id, "role": node.role, "parts": [{"type": "data-unreadable", "data": None}]}
+    )

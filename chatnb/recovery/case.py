@@ -12,14 +12,15 @@ from .._json import JsonValue
 from ..actions.ports import CallRow
 from ..history import TreeEdit, is_settled
 from ..history.repair import Records, repair
-from ..messages import Part, UIMessage, is_tool_part
+from ..messages import UIMessage, is_tool_part
 from ..store.port import WriteTx
 from ..store.records import IncidentRow, InputRow, TurnRow
 from ..turns import ChatEngine, Input, Submission
 from ..turns.limits import fit_message
+from ..turns.live import BASE_SEQ, base_note
 from ..turns.mending import records_for
 from .events import InFlightInput, Kind
-from .rebuild import BASE_SEQ, Rebuilt, base_note, close_parts
+from .rebuild import Rebuilt, close_parts
 from .records import Cause, Interruption, Recovery
 
 Class = Literal["ended", "parked", "retry", "continue"]
@@ -105,11 +106,6 @@ class Case:
         A call that the message holds may have been entered by then: the hook has to hear of it.
         """
         return self.partial or (self.rebuilt.message if self.rebuilt.base_parts else None)
-
-    @property
-    def new_parts(self) -> tuple[Part, ...]:
-        """The parts that this turn has made."""
-        return self.rebuilt.message.parts[self.rebuilt.base_parts :]
 
     @property
     def has_settled_work(self) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal
 
-from .._json import JsonValue
 from ..errors import StoreError
 from ..models import Usage
 from ..store.records import IncidentRow, TurnRow
@@ -64,7 +63,8 @@ def end_turn(
         case.finish_inputs(tx)
         tx.set_chat(recovering=False)
         if to != "awaiting":
-            tx.set_chat(terminal=_terminal(case, error, terminal_reason, now.isoformat()))
+            terminal = error.to_terminal(case.row.id, now, terminal_reason) if error is not None else None
+            tx.set_chat(terminal=terminal)
         if case.incident is not None and incident is not None:
             case.incident = replace(case.incident, status=incident, reason=reason)
             put_incident(tx, case.incident)
@@ -84,19 +84,6 @@ def _continuation(case: Case, partial: Any) -> Input | None:
     if not case.rebuilt.laid or case.has_waiting_calls:
         return None
     return case.engine.new_continuation(partial.id, [], "recovery")
-
-
-def _terminal(case: Case, error: TurnError | None, reason: str | None, at: str) -> JsonValue:
-    if error is None:
-        return None
-    return {
-        "turn_id": case.row.id,
-        "stage": error.stage,
-        "text": error.message,
-        "code": error.code,
-        "reason": reason,
-        "at": at,
-    }
 
 
 def put_incident(tx: Any, row: IncidentRow) -> None:
@@ -148,7 +135,7 @@ def _completion(engine: ChatEngine, row: TurnRow, run: HookRun) -> CompletionEve
         usage=usage_from_json(row.usage) if row.usage else Usage(complete=False),
         total_usage=engine.total_usage,
         finish_reason=row.finish_reason,
-        error=TurnError(error["stage"], error["message"], None, error.get("code")) if error else None,
+        error=TurnError.from_json(error) if error else None,
         replayed=True,
         **engine.common(run),  # type: ignore[arg-type]
     )

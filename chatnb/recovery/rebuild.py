@@ -17,8 +17,6 @@ log = logging.getLogger("chatnb")
 
 FRAME = frozenset({"start", "start-step", "finish-step", "finish", "abort", "error", "message-metadata"})
 BLOCKS = frozenset(f"{kind}-{step}" for kind in ("text", "reasoning") for step in ("start", "delta", "end"))
-BASE_SEQ = -1
-"""Where the log notes how many parts the message had before the turn, once its partial has been stored."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +27,6 @@ class Rebuilt:
         fold: The fold, with what is open.
         chunks: The log without its note and without what comes after a broken chunk.
         base_parts: How many parts the message had before the turn.
-        has_base_note: The log says so itself.
         has_part: Something beyond the frame was logged, and beyond blocks in which nothing was said.
         is_step_open: The log ends inside a step.
         end: The turn's end, if it was logged.
@@ -41,7 +38,6 @@ class Rebuilt:
     fold: Fold
     chunks: tuple[JsonValue, ...] = ()
     base_parts: int = 0
-    has_base_note: bool = False
     has_part: bool = False
     is_step_open: bool = False
     end: Literal["finish", "abort", "error"] | None = None
@@ -58,11 +54,6 @@ class Rebuilt:
     def message(self) -> UIMessage:
         """The partial, with open blocks as they are."""
         return self.fold.message
-
-
-def base_note(parts: int) -> JsonValue:
-    """Return the note that goes to `BASE_SEQ` of a log."""
-    return {"type": "base", "parts": parts}
 
 
 def rebuild(
@@ -83,12 +74,7 @@ def rebuild(
     note = chunks.pop(0) if chunks and _is_note(chunks[0]) else None
     base = _base(stored, note)
     fold = Fold(base, id=message_id, strict=False)
-    made = Rebuilt(
-        fold=fold,
-        chunks=tuple(chunks),
-        base_parts=len(base.parts) if base is not None else 0,
-        has_base_note=note is not None,
-    )
+    made = Rebuilt(fold=fold, chunks=tuple(chunks), base_parts=len(base.parts) if base is not None else 0)
     asked = {row.payload["id"]: row for row in decisions}
     for number, chunk in enumerate(chunks):
         kind = chunk.get("type") if isinstance(chunk, dict) else None

@@ -51,7 +51,7 @@ def scan(engine: ChatEngine, opened: OpenedChat, *, last_sign: datetime | None =
         return
     terminal = opened.chat.terminal
     if isinstance(terminal, dict):
-        engine.error = TurnError(str(terminal.get("stage")), str(terminal.get("text")), None, terminal.get("code"))
+        engine.error = TurnError.from_terminal(terminal)
         seal_given_up(engine, terminal)
     rows = engine.store.load_turns(engine.chat_id, OPEN)
     inputs = engine.store.load_inputs(engine.chat_id, LEFT)

@@ -10,9 +10,10 @@ from .._killpoint import kill_point
 from ..errors import InputError, MessageError
 from ..history.repair import find_orphans
 from ..messages import UIMessage, is_tool_part
-from ..turns import Input, Outcome, TurnError
+from ..turns import Input, Outcome
 from ..turns.beginning import as_messages
 from ..turns.failure import StageError
+from ..turns.records import CHAT_CLOSED
 from ..turns.resumed import Resumed
 from .budget import next_attempt, over_budget
 from .case import Case, HookRun, describe_input
@@ -73,7 +74,7 @@ class TakeUpTurn:
             engine.log_failure("on_chat_recovery failed; the turn is offered", failure.cause)
             return interrupted_outcome(case, failure.error.message)
         if engine.closed is not None:
-            return Outcome(status="stopped", error=TurnError("closed", "ChatClosedError: the chat was closed"))
+            return Outcome(status="stopped", error=CHAT_CLOSED)
         if engine.stop_wanted:
             return self._stop("stopped")
         if case.has_moved:
@@ -144,7 +145,7 @@ class TakeUpTurn:
         if engine.stop_wanted:
             return self._stop("stopped")
         if engine.closed is not None:
-            return Outcome(status="stopped", error=TurnError("closed", "ChatClosedError: the chat was closed"))
+            return Outcome(status="stopped", error=CHAT_CLOSED)
         return put_in_line(case, is_retry=not keeps or case.partial is None)
 
     def _take_chain(self, chain: Any) -> bool:

@@ -6,7 +6,6 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from .._json import JsonValue
 from .._killpoint import kill_point
 from ..errors import LeaseLostError, StoreError
 from ..history import Maker
@@ -18,7 +17,7 @@ from .events import CompletionEvent
 from .failure import StageError
 from .live import holds_content
 from .moves import move_turn
-from .records import Outcome, TurnError
+from .records import CHAT_CLOSED, Outcome, TurnError
 from .unfinished import ENDED, FAILED, STOPPED, settle_unfinished
 from .usage import usage_to_json
 from .wire import WireChunk
@@ -260,7 +259,10 @@ def _write_end(run: TurnRun, verdict: Verdict) -> None:
             tx.move_input(row, {"waiting"}, "done")
         total = engine.total_usage + usage
         tx.set_chat(
-            usage=usage_to_json(total), terminal=_terminal(run, verdict), recovering=False, progress=engine.progress
+            usage=usage_to_json(total),
+            terminal=verdict.error.to_terminal(run.turn_id, run.clock.now()) if verdict.error is not None else None,
+            recovering=False,
+            progress=engine.progress,
         )
         if run.injected and run.has_asked:
             tx.use_injected([placed.n for placed in run.injected], run.turn_id)
@@ -269,19 +271,6 @@ def _write_end(run: TurnRun, verdict: Verdict) -> None:
     decisions_laid(engine, continuation)
     engine.tree.commit(edit)
     engine.end_written(run, usage, continuation)
-
-
-def _terminal(run: TurnRun, verdict: Verdict) -> JsonValue:
-    if verdict.error is None:
-        return None
-    return {
-        "turn_id": run.turn_id,
-        "stage": verdict.error.stage,
-        "text": verdict.error.message,
-        "code": verdict.error.code,
-        "reason": None,
-        "at": run.clock.now().isoformat(),
-    }
 
 
 def settle_interrupted(run: TurnRun) -> bool:
@@ -328,9 +317,8 @@ def write_late(run: TurnRun, verdict: Verdict) -> None:
 
 def _interrupt(run: TurnRun) -> Outcome:
     """End the attempt because the chat is closed: flushed, `interrupted`, to be taken up at the next opening."""
-    error = TurnError("closed", "ChatClosedError: the chat was closed", None)
     settle_interrupted(run)
-    return Outcome(status="stopped", error=error, turn=run.number, message=_response(run))
+    return Outcome(status="stopped", error=CHAT_CLOSED, turn=run.number, message=_response(run))
 
 
 async def _after_complete(run: TurnRun, verdict: Verdict) -> None:

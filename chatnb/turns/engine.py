@@ -379,15 +379,6 @@ class ChatEngine(EngineRecovery):
 
     async def stable(self, timeout: float | None) -> bool:
         """Wait until the chat is stable; False on timeout, and at once when a person has to decide something."""
-        limit = asyncio.ensure_future(self.clock.sleep(timeout)) if timeout is not None else None
-        try:
-            while not self.is_stable():
-                if self.is_parked() or (limit is not None and limit.done()):
-                    return False
-                changed = self.changed()
-                await asyncio.wait({changed, *([limit] if limit else [])}, return_when=asyncio.FIRST_COMPLETED)
-                changed.cancel()
-            return True
-        finally:
-            if limit is not None:
-                limit.cancel()
+        limit = self.clock.sleep(timeout) if timeout is not None else None
+        await self.until(lambda: self.is_stable() or self.is_parked(), limit)
+        return self.is_stable()

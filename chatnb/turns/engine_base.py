@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -93,6 +93,29 @@ class EngineBase(EngineState):
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         return waiter
+
+    async def until(self, is_so: Callable[[], bool], limit: Coroutine[Any, Any, None] | None = None) -> bool:
+        """Wait until something is so, which is looked at whenever something changes.
+
+        Args:
+            is_so: Tells whether it is.
+            limit: Its end ends the wait.
+
+        Returns:
+            Whether it is so.
+        """
+        end = asyncio.ensure_future(limit) if limit is not None else None
+        try:
+            while not is_so():
+                if end is not None and end.done():
+                    return False
+                changed = self.changed()
+                await asyncio.wait({changed, *([end] if end is not None else ())}, return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
+            return True
+        finally:
+            if end is not None:
+                end.cancel()
 
     # --- writing ------------------------------------------------------------------------------------------------
 

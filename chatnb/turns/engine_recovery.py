@@ -12,7 +12,7 @@ from ..errors import LeaseLostError, StoreError
 from .ending import Verdict, settle_interrupted, write_late
 from .engine_edits import EngineEdits
 from .inputs import Input
-from .records import Outcome, TurnError, Update
+from .records import CHAT_CLOSED, Outcome, TurnError, Update
 from .resumed import Offer, TakeUp
 
 if TYPE_CHECKING:
@@ -58,14 +58,7 @@ class EngineRecovery(EngineEdits):
 
     async def pause(self, seconds: float) -> None:
         """Wait; a stop or the end of the chat ends the wait."""
-        limit = asyncio.ensure_future(self.clock.sleep(seconds))
-        try:
-            while not limit.done() and not self._stop_next and self.closed is None:
-                changed = self.changed()
-                await asyncio.wait({limit, changed}, return_when=asyncio.FIRST_COMPLETED)
-                changed.cancel()
-        finally:
-            limit.cancel()
+        await self.until(lambda: self._stop_next or self.closed is not None, self.clock.sleep(seconds))
 
     def hand_over(self, run: TurnRun, cause: str) -> bool:
         """Let recovery put an interrupted turn in line; its input stays unanswered until then."""
@@ -149,12 +142,12 @@ class EngineRecovery(EngineEdits):
         if self.closed is not None:
             return
         self.closed = "the chat is closed; open it again with agent.chat(id)"
-        running, error = self.queue.running, TurnError("closed", "ChatClosedError: the chat was closed")
-        self._shut(error)
+        running = self.queue.running
+        self._shut(CHAT_CLOSED)
         if running is not None:
-            await self._wait_for_slot(CLOSE_SECONDS)
+            await self.until(lambda: self.queue.running is None, asyncio.sleep(CLOSE_SECONDS))
             if self.queue.running is running:
-                self._abandon(running, error)
+                self._abandon(running, CHAT_CLOSED)
         try:
             self.store.release_chat(self.chat_id, self.token)
         except StoreError as failure:
@@ -163,16 +156,6 @@ class EngineRecovery(EngineEdits):
             task.cancel()
         if self.background:
             self.runtime.spawn(self._end_background(), name=f"end of {self.chat_id}")
-
-    async def _wait_for_slot(self, seconds: float) -> None:
-        limit = asyncio.ensure_future(asyncio.sleep(seconds))
-        try:
-            while self.queue.running is not None and not limit.done():
-                changed = self.changed()
-                await asyncio.wait({limit, changed}, return_when=asyncio.FIRST_COMPLETED)
-                changed.cancel()
-        finally:
-            limit.cancel()
 
     def _abandon(self, running: Input, error: TurnError) -> None:
         """Leave a turn that does not end behind: what it has made so far is kept."""

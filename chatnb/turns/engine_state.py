@@ -14,6 +14,7 @@ from .._ports import Tracer
 from ..actions.ports import GrantRow
 from ..errors import ChatClosedError, ChatnbError, LeaseLostError
 from ..history import History, Node, Tree
+from ..history.nodes import placeholder
 from ..history.repair import normalise_message
 from ..messages import UIMessage, as_message, is_tool_part
 from ..models import ModelRequest, Usage
@@ -23,7 +24,6 @@ from .admission import Queue
 from .decisions import HeldDecision, list_pending
 from .definition import Definition
 from .history_backend import EngineHistory
-from .nodes import placeholder
 from .records import CallView, ChatState, ChatStatus, Pending, TurnError, Update, Waiting
 from .usage import usage_from_json, usage_to_json
 

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from .._clock import AGAIN_SECONDS, GONE_SECONDS, Clock
+from .._json import JsonValue
 from .._killpoint import is_armed, kill_point
 from ..errors import ChatBusyError, ChunkOrderError, StoreUnavailableError
 from ..messages import Fold, FoldChange, Part, ReasoningPart, TextPart, UIMessage, check_emittable
@@ -20,6 +21,8 @@ from .limits import fit_chunk
 from .view import UNFINISHED
 from .wire import WireChunk
 
+BASE_SEQ = -1
+"""Where a chunk log notes how many parts its message had before, once its partial has been stored."""
 FLUSH_SECONDS = 0.05
 FLUSH_BYTES = 4096
 DELTA_SECONDS = 5.0
@@ -51,6 +54,11 @@ def _is_blank(part: Part) -> bool:
         and not part.text
         and part.provider_metadata in (None, UNFINISHED)  # a signature alone is something
     )
+
+
+def base_note(parts: int) -> JsonValue:
+    """Return the note that goes to `BASE_SEQ` of a chunk log."""
+    return {"type": "base", "parts": parts}
 
 
 class Progress:

@@ -56,6 +56,37 @@ class TurnError:
         """Return what is stored: all but the cause."""
         return {"stage": self.stage, "message": self.message, "code": self.code}
 
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> TurnError:
+        """Read what `to_json` has made."""
+        return cls(value["stage"], value["message"], None, value.get("code"))
+
+    def to_terminal(self, turn_id: str, at: datetime, reason: str | None = None) -> JsonValue:
+        """Return the terminal record of a chat whose last turn ended so.
+
+        Args:
+            turn_id: The turn.
+            at: When it ended.
+            reason: Why recovery gave it up, if it did.
+        """
+        return {
+            "turn_id": turn_id,
+            "stage": self.stage,
+            "text": self.message,
+            "code": self.code,
+            "reason": reason,
+            "at": at.isoformat(),
+        }
+
+    @classmethod
+    def from_terminal(cls, value: Mapping[str, Any]) -> TurnError:
+        """Read the terminal record of a chat."""
+        return cls(str(value.get("stage")), str(value.get("text")), None, value.get("code"))
+
+
+CHAT_CLOSED = TurnError("closed", "ChatClosedError: the chat was closed")
+"""Why an input ends whose chat is closed; the next opening takes it up."""
+
 
 def _text_of(cause: BaseException) -> str:
     try:

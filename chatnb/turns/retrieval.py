@@ -7,18 +7,15 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from .._clock import within
-from .._json import JsonValue
 from ..errors import ModelError
 from ..history import is_settled
 from ..messages import is_tool_part, replace_parts
 from ..models import ModelRequest, StepItem, stream_step
 from .engine_base import log
+from .live import BASE_SEQ, base_note
 
 if TYPE_CHECKING:
     from .turn_run import TurnRun
-
-BASE_SEQ = -1
-"""Where a log notes how many parts its message had before."""
 
 
 async def retrieve(run: TurnRun, model: Any, request: ModelRequest) -> list[StepItem] | None:
@@ -66,12 +63,11 @@ def keep_settled(run: TurnRun) -> frozenset[str]:
     message = replace_parts(live.message, (*parts[: start + 1], *kept))
     edit = engine.tree.plan_head(engine.tree.head)
     edit.messages[run.continues] = message
-    note: JsonValue = {"type": "base", "parts": len(message.parts)}
     live.flush()
     with engine.write() as tx:
         engine.put_edit(tx, edit)
         tx.drop_chunks([run.turn_id])
-        tx.add_chunks(run.turn_id, BASE_SEQ, [note])
+        tx.add_chunks(run.turn_id, BASE_SEQ, [base_note(len(message.parts))])
     engine.tree.commit(edit)
     live.restart(message)
     engine.history_changed()

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from chatnb.history.repair import ActionFacts, Records, has_unfinished, repair
 from chatnb.messages import Fold, UIMessage, validate_messages
-from chatnb.recovery.rebuild import base_note, close_parts, rebuild
+from chatnb.recovery.rebuild import close_parts, rebuild
+from chatnb.turns.live import base_note
 
 
 @dataclass(frozen=True)
