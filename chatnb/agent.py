@@ -181,7 +181,7 @@ class Agent:
         from .runtime import get_runtime
 
         host = current_host()
-        runtime = get_runtime(self.runtime_kind, host)  # type: ignore[arg-type]
+        runtime = get_runtime(self.runtime_kind, host)  # type: ignore[arg-type]  # checked at the call of `Agent`
         self._composition = Composition.of(runtime, host, clock=SystemClock(), new_id=new_id)
         return self._composition
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.rules_block import StateBlock
     from markdown_it.rules_inline import StateInline
+    from markdown_it.token import Token
 
 LONGEST = 5_000
 """Characters of TeX above which the source is shown."""
@@ -22,8 +23,8 @@ def add_math(md: MarkdownIt) -> None:
     md.add_render_rule("chatnb_math", lambda self, tokens, index, options, env: _render(tokens[index]))
 
 
-def _render(token: object) -> str:
-    return to_mathml(token.content, block=token.meta["block"])  # type: ignore[attr-defined]
+def _render(token: Token) -> str:
+    return to_mathml(token.content, block=token.meta["block"])
 
 
 def _rule(state: StateInline, silent: bool) -> bool:

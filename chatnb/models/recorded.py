@@ -105,7 +105,7 @@ class RecordedModel:
             )
         items: list[tuple[float, StepItem]] = []
         began = time.monotonic()
-        async with aclosing(stream_step(self.model, request)) as stream:  # type: ignore[type-var]
+        async with aclosing(stream_step(self.model, request)) as stream:
             async for item in stream:
                 if not (isinstance(item, dict) and item.get("transient")):
                     items.append(((time.monotonic() - began) * 1000, item))

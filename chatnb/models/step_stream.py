@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
@@ -15,7 +15,7 @@ from chatnb.models.usage import Usage
 from chatnb.runtime.contain import is_being_cancelled, running_task
 
 
-async def stream_step(model: Model, request: ModelRequest, *, source: Any = None) -> AsyncIterator[StepItem]:
+async def stream_step(model: Model, request: ModelRequest, *, source: Any = None) -> AsyncGenerator[StepItem, None]:
     """Stream one step of a model, held to the port's rules.
 
     Args:

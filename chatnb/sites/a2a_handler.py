@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import AsyncGenerator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from a2a.helpers.proto_helpers import get_data_parts, new_text_part
@@ -153,7 +154,7 @@ class ChatTasks(RequestHandler):
                 chat = await self._open(row.id.removeprefix(PREFIX), context, create=False)
             except A2AError:
                 continue  # open in another process
-            found += await self._place.on_runtime(lambda chat=chat: _tasks_of(chat))  # type: ignore[misc]
+            found += await self._place.on_runtime(partial(_tasks_of, chat))
         if params.status:
             found = [task for task in found if task.status.state == params.status]
         size = min(params.page_size, MAX_PAGE) if params.page_size > 0 else MAX_PAGE

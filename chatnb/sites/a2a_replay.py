@@ -54,11 +54,12 @@ def _ending_lost_calls(theirs: Callable[..., Any] | None) -> Callable[[RecoveryE
             return RecoveryDecision(continue_=False)
         if theirs is None:
             return None
+        found: RecoveryDecision | None
         if inspect.iscoroutinefunction(theirs):
             found = await theirs(event)
         else:
             found = await asyncio.to_thread(theirs, event)
-        return found  # type: ignore[no-any-return]
+        return found
 
     return on_chat_recovery
 

@@ -113,10 +113,11 @@ def load_function(target: str | None) -> Callable[..., Any] | None:
     if target is None:
         return None
     module, _, name = target.partition(":")
-    found = getattr(import_module(module), name, None) if module and name and has_module(module) else None
+    is_named = module and name and has_module(module)
+    found: Callable[..., Any] | None = getattr(import_module(module), name, None) if is_named else None
     if not callable(found):
         raise ConfigError(f"--authenticate takes module:function; {target!r} is none")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def free_port(port: int) -> socket.socket:

@@ -114,7 +114,8 @@ class WatchedModel:
     def stream(self, request: ModelRequest) -> AsyncIterator[StepItem]:
         """Answer one step."""
         self._requests.append(request)
-        return self._model.stream(request)  # type: ignore[no-any-return]
+        stream: AsyncIterator[StepItem] = self._model.stream(request)
+        return stream
 
 
 @dataclass(eq=False)

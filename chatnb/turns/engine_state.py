@@ -78,7 +78,7 @@ class EngineState:
         self.tree = Tree(store.load_nodes(chat_id) if not opened.created else (), row.head, self._load)
         self.stored_head = row.head
         self.unstored: dict[str, tuple[Node, UIMessage]] = {}
-        self.history = History(EngineHistory(self))  # type: ignore[arg-type]
+        self.history = History(EngineHistory(self))  # type: ignore[arg-type]  # all of an engine is a `ChatEngine`
         self.injected: list[InjectedRow] = store.load_injected(chat_id) if not opened.created else []
         self.injected_count = store.last_injected(chat_id) if not opened.created else 0
         self.grants: dict[str, GrantRow] = {}
