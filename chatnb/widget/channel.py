@@ -219,8 +219,10 @@ class Channel:
         return self._shelf.find(name)
 
     def now(self, frame: Form) -> None:
-        """Send a frame that has no number at once."""
+        """Send a frame that has no number at once. Those that count make the paced ones wait."""
         self._put(self._complete(frame), ())
+        if frame["type"] != "ack":
+            self._pacer.spend()
 
     def queue(self, frame: Form) -> None:
         """Send a frame without number in its turn."""
@@ -312,7 +314,7 @@ class Channel:
         return bool(self._queue or self._texts) or self._stale or self._builder.has_ops
 
     def _send_mark(self) -> None:
-        self.now({"type": "mark", "seq": self.seq})
+        self._put(self._complete({"type": "mark", "seq": self.seq}), ())
 
     def _complete(self, frame: Form) -> JsonObject:
         return {"v": VERSION, "epoch": self.epoch, **self._form.clean(frame)}

@@ -173,7 +173,7 @@ _CODES = (
     ("StoreError", "store", "The chat could not be saved, so nothing was done."),
     ("ApprovalExpiredError", "expired", "This request has expired."),
     ("InvalidArgumentsError", "invalid", None),
-    ("MessageTooLargeError", "too_large", "This message is too large."),
+    ("MessageTooLargeError", "too_large", None),
     ("UnknownMessageError", "not_found", "The chat has no such message any more."),
     ("PendingError", "not_found", "Nothing waits for this decision any more."),
     ("ChatBusyError", "busy", "The chat is at work; try again when it is done."),

@@ -21,7 +21,7 @@ from .reads import Reads
 from .seam import ChatSeam
 from .sends import Sends
 from .settings import Settings
-from .site import DECIDED, WidgetSite
+from .site import DECIDED, NOT_PENDING, WidgetSite
 from .view_form import ViewForm
 
 logger = logging.getLogger("chatnb.widget")
@@ -236,7 +236,8 @@ class WidgetDeeds(Reads, Sends):
         if self.tools.started(command.view, command.tool_call_id):
             answer({"ok": True})
         else:
-            answer(error_ack("already_decided", "This runs elsewhere already."))
+            is_open = any(item.tool_call_id == command.tool_call_id for item in self._seam.state().pending)
+            answer(error_ack("already_decided", "This runs elsewhere already.") if is_open else NOT_PENDING)
 
     def _tool_output(self, command: Any, answer: Answer) -> None:
         problem = output_problem(command.output)

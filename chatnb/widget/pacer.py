@@ -71,6 +71,10 @@ class Pacer:
         elif self._due is None:
             self._due = self._timers.call_at(self._free_at + SLACK, self._turn)
 
+    def spend(self) -> None:
+        """A frame went out of turn: the next one waits that much longer, so that a second holds no more of them."""
+        self._free_at = max(self._free_at, self._timers.time()) + GAP
+
     def close(self) -> None:
         """Send nothing more."""
         self._closed = True

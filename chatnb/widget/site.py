@@ -32,6 +32,7 @@ INLINE = 2048
 SOON = 0.25
 """Seconds in which arguments that do not fit are found out; then the command is answered."""
 
+NOT_PENDING = error_ack("not_found", "Nothing waits for this decision any more.")
 DECIDED = error_ack("already_decided", "This was decided already.")
 
 Settle = Callable[[Any, Answer, Fields | None, Fields | None], None]
@@ -161,4 +162,4 @@ def _not_pending(state: ChatState, approval_id: str) -> dict[str, JsonValue]:
             if approval.get("reason") == "expired":
                 return error_ack("expired", "This request has expired.")
             return DECIDED
-    return error_ack("not_found", "Nothing waits for this decision any more.")
+    return NOT_PENDING

@@ -47,6 +47,30 @@ class TestPace:
             assert sum(1 for other in times[index:] if other < at + 1) <= 30
         assert page.messages[-1]["parts"][-1]["text"] == "tok " * 100_000
 
+    def test_answers_to_hello_count(self) -> None:
+        """3.1: at most 30 in any second, `ack`, `reset`, `page` apart: what answers a hello too counts."""
+        rig = Rig()
+        rig.page()
+        rig.chat.say("go")
+        rig.chat.begin()
+        start = len(rig.sent)
+        for step in range(400):
+            rig.chat.delta("tok ")
+            if step % 25 == 0:
+                command = {
+                    "v": 1,
+                    "epoch": "",
+                    "view": f"v{step % 2}",
+                    "id": f"h{step}",
+                    "type": "hello",
+                    "versions": [1],
+                }
+                rig.panel.desk.receive(command)
+            rig.time.run(0.01)
+        times = [at for at, frame, _ in rig.sent[start:] if frame["type"] not in ("ack", "reset", "page")]
+        assert max(sum(at <= other < at + 1 for other in times) for at in times) <= 30
+        assert len(times) > 4 * 25
+
     def test_first_change_after_a_pause_goes_at_once(self) -> None:
         """3.1: the first change after a pause at once, later ones gathered for 34 ms; neighbours join."""
         rig = Rig()

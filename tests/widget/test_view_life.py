@@ -105,6 +105,26 @@ class TestDoubles:
             assert len([f for f in view.sent if f["type"] == "secret"]) == 1
 
 
+class TestRefusals:
+    async def test_a_file_that_is_too_large_is_named(self) -> None:
+        """5.1: the error names file and limit."""
+        async with shown(max_attachment_bytes=10) as view:
+            assert view.widget._panel is not None
+            file = {"name": "a.txt", "mediaType": "text/plain", "size": 11}
+            command = {"view": "v1", "id": "f", "type": "send", "text": "x", "files": [file]}
+            epoch = view.widget._panel.channel.epoch
+            view.widget._handle_custom_msg({"v": 1, "epoch": epoch, **command}, [b"x" * 11])
+            await quiet(view)
+            answer = next(frame for frame in view.sent if frame["type"] == "ack")
+            assert answer["error"] == {"code": "too_large", "message": "a.txt is larger than 10 bytes."}
+
+    async def test_a_call_that_nobody_made(self) -> None:
+        """3.2: what is not there is not found; it does not run elsewhere."""
+        async with shown() as view:
+            await view.hello()
+            assert (await view.command("toolStarted", toolCallId="none"))["error"]["code"] == "not_found"
+
+
 class TestTakenBack:
     @pytest.mark.parametrize("late", [False, True])
     @pytest.mark.parametrize("order", list(itertools.permutations(["send", "cancel", "stop"])), ids="-".join)
