@@ -66,3 +66,32 @@ class TestLook:
         expect(pill).to_be_visible()
         page.evaluate("() => (document.querySelector('.chatnb-view').style.height = '40000px')")
         expect(pill).to_have_count(0)
+
+
+class TestLong:
+    """Lists and tables of any length are drawn in groups that keep their nodes."""
+
+    def test_groups(self, show: Show) -> None:
+        """C19 of widget.md: of a long table only the end is drawn again; a reference that comes last reaches all."""
+        page = show("empty")
+        rows, items = "| 1 | *two* |\n" * 2000, "- see [there]\n" * 100
+        page.evaluate(
+            """([text, op]) => {
+              const part = {type: 'text', text};
+              window.kernel.ops({...op, state: {status: 'streaming', isStreaming: true, streamingId: 's'}},
+                {op: 'msg', message: {id: 's', role: 'assistant', parts: [part]}, after: null});
+            }""",
+            [f"{items}\n| a | b |\n|---|---|\n{rows}", READY],
+        )
+        expect(page.locator("tbody tr")).to_have_count(2000)
+        expect(page.locator("li a")).to_have_count(0)
+        page.evaluate("() => { for (const row of document.querySelectorAll('tbody tr')) row.mine = true; }")
+        add = "d => window.kernel.ops({op: 'text', m: 's', p: 0, field: 'text', d})"
+        page.evaluate(add, "| 3 | four |\n")
+        expect(page.locator("tbody tr")).to_have_count(2001)
+        kept = "all => all.filter(row => row.mine).length"
+        assert page.locator("tbody tr").evaluate_all(kept) == 2000
+        page.evaluate(add, "\n[there]: https://example.org\n")
+        page.evaluate("op => window.kernel.ops(op)", READY)
+        expect(page.locator("li a")).to_have_count(100)
+        assert page.locator("tbody tr").evaluate_all(kept) == 2000

@@ -92,6 +92,28 @@ function listItem(item: Tokens.ListItem): VNode {
   );
 }
 
+const GROUP = 40;
+
+/** Some of many items or rows: drawn again only when one of them has changed. */
+class Group extends Component<{ raw: string; mark: string; isOpen: boolean; make: () => ComponentChild }> {
+  override shouldComponentUpdate(next: { raw: string; mark: string; isOpen: boolean }): boolean {
+    return next.raw !== this.props.raw || next.mark !== this.props.mark || next.isOpen !== this.props.isOpen;
+  }
+
+  render(): ComponentChild {
+    return during(this.props, this.props.make);
+  }
+}
+
+function grouped<T>(all: T[], raw: (one: T) => string, draw: (one: T) => VNode): VNode[] {
+  const groups: VNode[] = [];
+  for (let at = 0; at < all.length; at += GROUP) {
+    const some = all.slice(at, at + GROUP);
+    groups.push(<Group key={at} raw={some.map(raw).join("\n")} mark={mark} isOpen={isGrowing && at + GROUP >= all.length} make={() => some.map(draw)} />);
+  }
+  return groups;
+}
+
 function table(token: Tokens.Table): VNode {
   // A cell with words is not squeezed by many figures beside it.
   const cell = (tag: "th" | "td", { text, tokens, align }: Tokens.TableCell): VNode =>
@@ -103,9 +125,13 @@ function table(token: Tokens.Table): VNode {
           <tr>{token.header.map((head) => cell("th", head))}</tr>
         </thead>
         <tbody>
-          {token.rows.map((row) => (
-            <tr>{row.map((data) => cell("td", data))}</tr>
-          ))}
+          {grouped(
+            token.rows,
+            (row) => row.map(({ text, align }) => align + text).join("|"),
+            (row) => (
+              <tr>{row.map((data) => cell("td", data))}</tr>
+            ),
+          )}
         </tbody>
       </table>
     </div>
@@ -114,6 +140,16 @@ function table(token: Tokens.Table): VNode {
 
 /** While the block that grows is drawn: code in it, in lists too, is not complete. */
 let isGrowing = false;
+/** What is known besides the text of the block that is drawn: references, footnotes. */
+let mark = "";
+
+function during<T>(of: { isOpen: boolean; mark: string }, make: () => T): T {
+  isGrowing = of.isOpen;
+  mark = of.mark;
+  const made = make();
+  isGrowing = false;
+  return made;
+}
 
 function block(token: Token): VNode | null {
   switch (token.type) {
@@ -129,7 +165,7 @@ function block(token: Token): VNode | null {
       return <blockquote dir="auto">{(token.tokens ?? []).map(block)}</blockquote>;
     case "list": {
       const list = token as Tokens.List;
-      const items = list.items.map(listItem);
+      const items = grouped(list.items, ({ raw, loose }) => (loose ? "+" : "-") + raw, listItem);
       return list.ordered ? <ol dir="auto" start={list.start === "" ? 1 : list.start}>{items}</ol> : <ul dir="auto">{items}</ul>;
     }
     case "table":
@@ -155,11 +191,8 @@ class DrawnBlock extends Component<{ block: Block; isOpen: boolean }> {
     return next.block.raw !== this.props.block.raw || next.isOpen !== this.props.isOpen;
   }
 
-  render({ block: { token }, isOpen }: { block: Block; isOpen: boolean }): VNode | null {
-    isGrowing = isOpen;
-    const drawn = block(token);
-    isGrowing = false;
-    return drawn;
+  render({ block: { token, raw }, isOpen }: { block: Block; isOpen: boolean }): VNode | null {
+    return during({ isOpen, mark: raw.slice(token.raw.length) }, () => block(token));
   }
 }
 

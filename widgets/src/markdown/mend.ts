@@ -137,6 +137,7 @@ function closeInline(text: string): string {
 const MARKER = /(\n|^)[ \t>]*(?:[-+*#>=]+|\d{1,9}[.)]?)[ \t]*(?:\[[ x]?\]?[ \t]*)?$/i;
 // An entity, an address, a tag or a break of a line that is not whole.
 const BEGUN = /(?:&#?\w{0,31}|<[a-z/!][^\s<>]*|<|\\\n)$/i;
+const FAR = 4000;
 const SIGNS = "*_~`[!$\\";
 
 /** Whether the sign at an index stands behind a backslash, which makes it a letter. */
@@ -157,7 +158,9 @@ function trim(text: string): string {
 export function mend(text: string): string {
   if (isInFence(text)) return text.replace(/\n[ \t>]*[`~]+$/, "\n");
   if (/\n[ \t>]*(?:`{3,}|~{3,})\s*$/.test(text)) return text;
-  const cut = trim(text.replace(BEGUN, "")).replace(MARKER, "$1");
+  // What is open at the end has begun not far before it.
+  const from = text.lastIndexOf("\n", text.length - FAR) + 1;
+  const cut = trim(text.slice(from).replace(BEGUN, "")).replace(MARKER, "$1");
   const math = mendMath(cut);
-  return mendTable(closeInline(math.length < cut.length ? trim(math) : math));
+  return text.slice(0, from) + mendTable(closeInline(math.length < cut.length ? trim(math) : math));
 }

@@ -31,9 +31,10 @@ export class TextStream {
     this.whole = null;
     this.text = text;
     if (isDone) return (this.whole = this.finish(text));
-    // What a line is, is known at its end: it may still go on with the list before it, or rule a table.
+    // What a line is, is known at its end: it may still go on with the list before it, or rule a table. In a long list or
+    // table that is not asked at each line.
     const end = text.lastIndexOf("\n") + 1;
-    if (end > this.seen) {
+    if (end - this.seen > (end - this.offset) / 16) {
       this.seen = end;
       const tokens = lex(text.slice(this.offset, end));
       let last = tokens.length - 1;
