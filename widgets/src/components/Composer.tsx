@@ -146,7 +146,7 @@ export function Composer({ box }: { box: Box }): VNode {
           <div class="cn-files">
             {box.files.map((file) => (
               <span class="cn-chip" key={file.name + file.size}>
-                <Icon name="file" />
+                <Icon name={/^image/.test(file.type) ? "image" : "file"} />
                 <span dir="auto">{visible(file.name)}</span>
                 <IconButton icon="close" label={t("removeFile", visible(file.name))} onClick={() => box.setFiles(box.files.filter((other) => other !== file))} />
               </span>
