@@ -22,6 +22,7 @@ from chatnb._json import JsonValue
 from chatnb.actions import find_identity
 from chatnb.actions.dispatch import Dispatcher
 from chatnb.actions.settled import Settled
+from chatnb.sites.cli_help import describe, is_call_for_help, list_actions
 from chatnb.sites.cli_words import APPROVED, Words, read_input, read_words
 from chatnb.sites.targets import load_agent
 
@@ -45,11 +46,17 @@ def action(ctx: click.Context, words: tuple[str, ...]) -> None:
     """Run one action of an agent; TARGET is module:agent.
 
     Arguments are one JSON object, flags, or both; flags win. A flag that is repeated is a list, one without a value is
-    true. The result is printed as JSON.
+    true. The result is printed as JSON. `TARGET --help` lists the actions, `TARGET NAME --help` explains one.
 
     An action that needs approval asks on a terminal. Elsewhere it is not run, and the exit code is 3: show a person
     what is printed, and run the printed command when they say yes.
     """
+    if is_call_for_help(words):
+        with redirect_stdout(sys.stderr):
+            text = describe(load_agent(words[0]), words)
+        if text is not None:
+            click.echo(_printable(text))
+            return
     call = read_words(words)
     out = sys.stdout
     is_terminal = _is_terminal(sys.stdin) and _is_terminal(out)
@@ -66,6 +73,8 @@ def action(ctx: click.Context, words: tuple[str, ...]) -> None:
         ctx.exit(NOT_APPROVED)
     else:
         _print_failure(settled)
+        if found is None or found.ui_only:
+            click.echo(_printable(list_actions(agent)), err=True)
         ctx.exit(FAILED)
 
 

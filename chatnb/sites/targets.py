@@ -30,11 +30,14 @@ def load_agent(target: str) -> Agent:
         sys.path.insert(0, folder)
     if not has_module(module_name):
         raise click.UsageError(f"There is no module {module_name!r} here.")
-    found: object = import_module(module_name)
+    module = import_module(module_name)
+    found: object = module
     for name in path.split("."):
         found = getattr(found, name, None)
     if not isinstance(found, Agent):
-        raise click.UsageError(f"The module {module_name!r} has no Agent {path!r}.")
+        there = sorted(name for name, value in vars(module).items() if isinstance(value, Agent))
+        hint = f" It has: {', '.join(there)}." if there else ""
+        raise click.UsageError(f"The module {module_name!r} has no Agent {path!r}.{hint}")
     return found
 
 

@@ -448,3 +448,25 @@ class TestTarget:
         assert done.returncode == 0
         assert "TARGET NAME" in done.stdout
         assert "--approved" in done.stdout
+
+    @pytest.mark.parametrize("words", [("shop:agent", "--help"), ("shop:agent",), ("shop:agent", "ecoh", "--x", "1")])
+    def test_the_actions_are_listed(self, shop: Path, words: tuple[str, ...]) -> None:
+        """`TARGET --help` lists the actions; so does an error for a name that is missing or unknown."""
+        done = run(*words)
+        assert "  refund(order: string, amount: number)  Refund an order." in done.stdout + done.stderr
+        assert ("hidden" in done.stdout + done.stderr) is False
+        assert done.returncode == {"--help": 0}.get(words[-1], 2 if len(words) == 1 else 1)
+
+    def test_one_action_is_explained(self, shop: Path) -> None:
+        """`TARGET NAME --help` runs nothing: it says what the action takes."""
+        done = run("shop:agent", "refund", "--help")
+        assert done.returncode == 0
+        assert "refund(order: string, amount: number)" in done.stdout
+        assert "approval" in done.stdout
+        assert ran() == []
+
+    def test_another_name_in_the_module(self, shop: Path) -> None:
+        """A wrong agent's name: the text says which agents the module has."""
+        done = run("shop:agnt", "echo")
+        assert done.returncode == 2
+        assert "agent" in done.stderr.partition("It has:")[2]
