@@ -314,6 +314,8 @@ class ChatEngine(EngineRecovery):
         turn = self.turn
         if turn is None:
             self._stop_next = self.queue.running is not None
+            if self._stop_next:
+                self.set_state(is_tool_continuation=False)
             self.wake()
             return
         if turn.state == "finishing" or turn.stop.is_set():

@@ -20,9 +20,9 @@ ENDED = "Not executed: the turn ended without its result."
 def settle_unfinished(run: TurnRun, text: str) -> None:
     """Settle the calls that did not finish, and end the step.
 
-    A call that waits for a person is left as it is. A call that the model began and did not finish saying becomes an
-    input error with the text so far. Of one that was entered, and whose result could not be written down, nobody knows
-    whether it took effect.
+    A call that waits for a person is left as it is; one that was rejected is denied, as it would have been. A call that
+    the model began and did not finish saying becomes an input error with the text so far. Of one that was entered, and
+    whose result could not be written down, nobody knows whether it took effect.
     """
     live = run.live
     for part in live.message.parts:
@@ -33,6 +33,9 @@ def settle_unfinished(run: TurnRun, text: str) -> None:
         if part.state == "approval-requested":
             continue
         if part.state == "input-available" and part.tool_name in run.client_tool_names:
+            continue
+        if part.state == "approval-responded" and part.approval is not None and not part.approval.approved:
+            live.emit({"type": "tool-output-denied", "toolCallId": part.tool_call_id})
             continue
         shown = run.engine.calls.get(part.tool_call_id)
         if shown is not None and shown.phase == "running":

@@ -90,6 +90,24 @@ class TestDecisions:
             await quiet(view)
             assert (widget.status, ran) == ("ready", [("1", 1.0)])
 
+    async def test_stop_right_after_the_last_decision(self) -> None:
+        """`stop()`: `is_tool_continuation` False at once, though the slot starts later; what was rejected is denied."""
+        async with shown(TWO, "never", actions=[refund]) as view:
+            widget = view.widget
+            await widget.send_message("go")
+            first, second = widget.pending
+            widget.add_tool_approval_response(first.id, False, "no")
+            widget.add_tool_approval_response(second.id, True)
+            assert widget.is_tool_continuation
+            widget.stop()
+            assert not widget.is_tool_continuation
+            told: list[bool] = []
+            widget.observe(lambda change: told.append(change.new), "is_tool_continuation")
+            await quiet(view)
+            assert (widget.status, told, ran, len(view.mock.requests)) == ("ready", [], [], 1)
+            states = [(part.state, part.error_text) for part in widget.messages[-1].parts if part.type == "tool-refund"]
+            assert states == [("output-denied", None), ("output-error", "Not executed: stopped.")]
+
     async def test_decisions_from_elsewhere_continue(self) -> None:
         """Section 1: without auto-continue a decision here queues nothing; one from elsewhere continues."""
         options = {"auto_continue_after_tool_result": False}
