@@ -318,7 +318,9 @@ def write_late(run: TurnRun, verdict: Verdict) -> None:
 def _interrupt(run: TurnRun) -> Outcome:
     """End the attempt because the chat is closed: flushed, `interrupted`, to be taken up at the next opening."""
     settle_interrupted(run)
-    return Outcome(status="stopped", error=CHAT_CLOSED, turn=run.number, message=_response(run))
+    why = run.engine.closed_error()
+    error = TurnError.of("store", why) if isinstance(why, LeaseLostError) else CHAT_CLOSED
+    return Outcome(status="stopped", error=error, turn=run.number, message=_response(run))
 
 
 async def _after_complete(run: TurnRun, verdict: Verdict) -> None:

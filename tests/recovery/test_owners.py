@@ -90,7 +90,7 @@ except LeaseLostError:
         await asyncio.sleep(0.1)
         (folder / "open").touch()
         outcome = await sent
-        result = outcome.status
+        result = [outcome.status, type(outcome.error.cause).__name__, "taken over" in outcome.error.message]
         """)
         wait_for(scene, "open")
         found = scene.run("""
@@ -98,7 +98,7 @@ except LeaseLostError:
         await chat.stable()
         result = shown(chat)
         """)
-        assert scene.end(owner).result == "stopped"
+        assert scene.end(owner).result == ["stopped", "LeaseLostError", True]  # and its outcome says so
         assert found["messages"][1][1].endswith("(on)")
         assert scene.hooks[0]["cause"] == "taken_over"
         assert scene.run(TRY)["messages"] == found["messages"]
