@@ -18,8 +18,9 @@ def stop_submission(engine: ChatEngine, submission: Submission) -> None:
     input_ = submission._input
     if submission.done or input_ is None:
         return
-    if engine.queue.running is input_:
-        engine.stop()
+    running = engine.queue.running
+    if running is input_ or (running is not None and submission in running.submissions):
+        engine.stop()  # also where the turn is that of a chat action, or goes on after a broken connection
     elif input_ in engine.steering:
         engine.steering.remove(input_)
         engine.skip(input_)

@@ -30,6 +30,24 @@ async def run_on(mock: Any, seconds: int = 20) -> None:
         await mock.clock.advance(1.0)
 
 
+class TestStopped:
+    """`stop()` of a send that was taken into a turn stops that turn."""
+
+    async def test_in_the_turn_of_a_chat_action(self) -> None:
+        """A send that was steered into the turn of an edit: its `stop()` stops that turn, for both."""
+        steps = ["to a", CALL, Reply("one two three", delay=1.0)]
+        agent = Agent(StrictModel(steps), actions=[look], steering=Steering(lambda batch: True))
+        async with mock_chat(agent) as mock:
+            await mock.chat.send("a")
+            edited = mock.chat.edit(mock.chat.messages[0].id, "b")
+            await mock.clock.advance(0)
+            steered = mock.chat.send("also")
+            await mock.clock.advance(2.0)
+            steered.stop()
+            await mock.clock.advance(0)
+            assert [(s.done and s.result().status) for s in (edited, steered)] == ["stopped", "stopped"]
+
+
 class TestSteering:
     """Sends that arrive mid-turn are taken into the turn at a step boundary."""
 
