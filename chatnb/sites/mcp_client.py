@@ -96,9 +96,12 @@ class Connection:
             return ready.result(timeout)
         except TimeoutError:
             self._serving.cancel()
-            raise ConfigError("The MCP server has not answered in time.") from None
+            raise ConfigError(f"The MCP server has not answered within {timeout:g} s; see timeout=.") from None
         except Exception as error:
-            raise ConfigError(f"The MCP server can't be used ({type(error).__name__}).") from error
+            what = type(_first_cause(error)).__name__
+            is_url = isinstance(self._server, str)
+            hint = "is it running, and is the address right" if is_url else "does its command run by itself"
+            raise ConfigError(f"The MCP server can't be used ({what}): {hint}?") from error
 
     async def _serve(self, ready: concurrent.futures.Future[tuple[str, list[types.Tool]]]) -> None:
         """Hold the connection open: its scopes have to be entered and left by one task."""
@@ -314,3 +317,10 @@ def _distinct(names: Sequence[str], most: int) -> list[str]:
             free = f"{name[: most - 1 - len(str(number))]}_{number}"
         found.append(free)
     return found
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """What failed, out of the groups that task groups make."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -124,3 +124,15 @@ class TestResults:
             await found["fails"]()
         assert str(caught.value).startswith("[31mnoyyy")
         assert len(str(caught.value)) <= 2000
+
+
+class TestUnreachable:
+    def test_no_server(self) -> None:
+        """A server that is not there: what failed, and where to look."""
+        with pytest.raises(errors.ConfigError, match=r"\(ConnectError\): is it running"):
+            mcp_actions("http://127.0.0.1:1/mcp")
+
+    def test_no_command(self) -> None:
+        """A command that is not there."""
+        with pytest.raises(errors.ConfigError, match=r"\(FileNotFoundError\): does its command run by itself"):
+            mcp_actions(["no-such-command-of-a-server"])
