@@ -99,8 +99,8 @@ class ClientTools:
         for id, item in waiting.items():
             if self._on_tool_call is not None and not self._is_retired and self._take(item):
                 self._work[id] = work = _Work(item)
-                self._seam.set_tool_phase(id, True)
                 self._seam.spawn(self._ask_function(work), f"client tool {item.action}")
+                self._seam.set_tool_phase(id, True)  # comes back here for the next one
             elif id not in self._runs and self._is_for_pages(item):
                 self._runs[id] = _Run(item)
                 self._ask_page(id)

@@ -50,7 +50,7 @@ class WidgetDeeds(Reads, Sends):
         *,
         take_over: Callable[[], Any],
         greeted: Callable[[Any], None],
-        left: Callable[[str], None],
+        left: Callable[[], None],
     ) -> None:
         self._seam = seam
         self._channel = channel

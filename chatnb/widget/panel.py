@@ -30,7 +30,7 @@ from .inputs import BodyMaker
 from .options import OptionsForm
 from .pacer import Handle
 from .picture import Delivery, WidgetFacts, is_server_streaming, is_streaming, shown_messages, usage_of
-from .protocol import HelloCommand
+from .protocol import VERSION, HelloCommand
 from .redaction import Credentials, describe
 from .seam import ChatSeam
 from .settings import Settings
@@ -141,7 +141,13 @@ class Panel:
         """End the views; the chat goes on. Idempotent, from any thread."""
         if self._is_open:
             self._is_open = False
-            self.seam.call(self._detach)
+            self.seam.call(self._close)
+
+    def _close(self) -> None:
+        self._detach()
+        if self.channel.views:
+            self.channel.views.clear()
+            self._view_left()
 
     def set_former(self, is_former: bool) -> None:
         """Say whether another widget stands where this one was shown: what both have to do is then that one's."""
@@ -266,6 +272,8 @@ class Panel:
             self.seam.post(self.channel.refresh)
 
     def _greeted(self, command: HelloCommand) -> None:
+        if VERSION not in command.versions:
+            return  # it will be no view
         if self._abort is not None:
             self._abort.cancel()
             self._abort = None
@@ -276,7 +284,7 @@ class Panel:
             self._held = True
             self.channel.refresh()
 
-    def _view_left(self, view: str) -> None:
+    def _view_left(self) -> None:
         if not self.channel.views:
             self.unseen()
         if self._settings.cancel_on_client_abort and not self.channel.views and self._abort is None:

@@ -29,7 +29,7 @@ class Reads:
     _form: ViewForm
     tools: ClientTools
     _greeted: Callable[[Any], None]
-    _left: Callable[[str], None]
+    _left: Callable[[], None]
 
     def _hello(self, command: Any, answer: Answer) -> None:
         self._greeted(command)
@@ -40,7 +40,7 @@ class Reads:
     def _bye(self, command: Any, answer: Answer) -> None:
         self._channel.leave(command.view)
         self.tools.view_left(command.view)
-        self._left(command.view)
+        self._left()
         answer({"ok": True})
 
     def _load_earlier(self, command: Any, answer: Answer) -> None:

@@ -102,6 +102,8 @@ class ChatSeam:
         if result.error is None and inspect.isawaitable(result.value):
             rest = FunctionCall(function=_finish, kwargs={"work": result.value}, chat_id=self.chat.id, stop=stop)
             result = await self._runtime.calls.run(rest)
+        if isinstance(result.error, asyncio.CancelledError | GeneratorExit):
+            raise RuntimeError(f"it ended with {type(result.error).__name__}") from result.error  # it is not us who end
         if result.error is not None:
             raise result.error
         return result.value

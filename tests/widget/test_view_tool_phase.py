@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from chatnb.models import Reply
 from chatnb.widget import ChatWidget
 
@@ -115,3 +117,62 @@ class TestToolPhase:
             await quiet(view)
             assert (other.is_streaming, other.messages[-1].text) == (False, "done")
             other.close()
+
+
+class TestTheFunction:
+    async def test_is_asked_in_the_order_of_the_calls(self) -> None:
+        """Section 1: for each client-side call, however many widgets and views; in the order of the model."""
+        asked: list[Any] = []
+
+        async def answer(call: Any) -> Any:
+            asked.append(call.input)
+            return call.input
+
+        picks = Reply(calls=[("pick", {"n": n}) for n in range(3)])
+        async with shown(picks, "done", client_tools=[PICK], on_tool_call=answer) as view:
+            others = [ChatWidget(view.mock.chat, client_tools=[PICK], on_tool_call=answer) for _ in range(2)]
+            await view.hello("v1")
+            await view.hello("v2")
+            await view.widget.send_message("x")
+            await quiet(view)
+            assert asked == [{"n": 0}, {"n": 1}, {"n": 2}]
+            assert view.widget.messages[-1].text == "done"
+            for other in others:
+                other.close()
+
+    @pytest.mark.parametrize("error", [asyncio.CancelledError(), GeneratorExit(), KeyboardInterrupt(), SystemExit(3)])
+    async def test_whatever_it_raises(self, error: BaseException) -> None:
+        """Section 1: raising gives `add_tool_error`, whatever is raised; nothing waits for ever."""
+
+        def answer(call: Any) -> Any:
+            raise error
+
+        async with shown(PICKS, "done", client_tools=[PICK], on_tool_call=answer) as view:
+            await view.widget.send_message("x")
+            await quiet(view)
+            part = next(part for part in view.widget.messages[-1].parts if part.type == "tool-pick")
+            assert part.state == "output-error"
+            assert type(error).__name__ in part.error_text
+            assert not view.widget.is_streaming
+
+
+class TestTheLastView:
+    @pytest.mark.parametrize("way", ["bye", "close", "unsupported"])
+    async def test_is_gone(self, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Section 1: closed, output cleared, page left: the turn is stopped; a page of no common version is no view."""
+        monkeypatch.setattr("chatnb.widget.panel.RETURN_WITHIN", 0.05)
+        async with shown(Reply("a", hang=True), cancel_on_client_abort=True) as view:
+            await view.hello()
+            sent = view.widget.send_message("x")
+            await asyncio.sleep(0.05)
+            if way == "close":
+                view.widget.close()
+            else:
+                await view.command("bye")
+            if way == "unsupported":
+                await view.command("hello", "v2", versions=[99])
+            assert (await asyncio.wait_for(_outcome(sent), 3)).status == "stopped"
+
+
+async def _outcome(sent: Any) -> Any:
+    return await sent
