@@ -42,7 +42,8 @@ class TestStopped:
             edited = mock.chat.edit(mock.chat.messages[0].id, "b")
             await mock.clock.advance(0)
             steered = mock.chat.send("also")
-            await mock.clock.advance(2.0)
+            while mock.chat.queue:
+                await mock.clock.advance(1.0)
             steered.stop()
             await mock.clock.advance(0)
             assert [(s.done and s.result().status) for s in (edited, steered)] == ["stopped", "stopped"]
