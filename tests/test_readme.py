@@ -13,11 +13,24 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
+RECIPES = (ROOT / "docs" / "recipes.md").read_text("utf-8")
 
 
-def blocks(language: str) -> list[str]:
+def blocks(language: str, page: str = README) -> list[str]:
     """The fenced blocks of a language, in order."""
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.M | re.S)
+    return re.findall(rf"^```{language}\n(.*?)^```", page, re.M | re.S)
+
+
+async def run_blocks(name: str, page: str) -> dict[str, object]:
+    """Run the Python blocks of a page in one namespace, as the cells of a notebook."""
+    namespace: dict[str, object] = {}
+    for number, text in enumerate(blocks("python", page)):
+        flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        code = compile(text, f"{name}, block {number + 1}", "exec", flags=flags, dont_inherit=True)
+        result = eval(code, namespace)
+        if inspect.isawaitable(result):
+            await result
+    return namespace
 
 
 class TestReadme:
@@ -26,18 +39,18 @@ class TestReadme:
     async def test_the_python_runs(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The README's Python blocks are run, in order, in one namespace, as the cells of a notebook."""
         monkeypatch.setenv("CHATNB_OFFLINE_RHYTHM", "0")
-        namespace: dict[str, object] = {}
-        for number, text in enumerate(blocks("python")):
-            flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-            code = compile(text, f"README.md, block {number + 1}", "exec", flags=flags, dont_inherit=True)
-            result = eval(code, namespace)
-            if inspect.isawaitable(result):
-                await result
+        namespace = await run_blocks("README.md", README)
         outcome, chat = namespace["outcome"], namespace["chat"]
         assert outcome.status == "completed"  # type: ignore[attr-defined]
         assert [message.role for message in chat.messages] == ["user", "assistant"]  # type: ignore[attr-defined]
         assert any(part.type == "tool-sales" for part in chat.messages[1].parts)  # type: ignore[attr-defined]
         chat.close()  # type: ignore[attr-defined]
+
+    async def test_the_recipes_run(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        """docs/recipes.md: its blocks run in order, and what they assert holds."""
+        pytest.importorskip("pydantic_ai")
+        monkeypatch.setenv("CHATNB_STORE", str(tmp_path / "chats.db"))
+        await run_blocks("docs/recipes.md", RECIPES)
 
     def test_ten_lines_are_ten_lines(self) -> None:
         lines = [line for line in blocks("python")[0].splitlines() if line.strip()]
@@ -67,5 +80,6 @@ class TestReadme:
         assert (ROOT / told[1]).is_file()
 
     def test_links_to_files_resolve(self) -> None:
-        targets = re.findall(r"\]\((?!https?:)([^)#]+)", README)
-        assert [target for target in targets if not (ROOT / target).exists()] == []
+        for folder, page in ((ROOT, README), (ROOT / "docs", RECIPES)):
+            targets = re.findall(r"\]\((?!https?:)([^)#]+)", page)
+            assert [target for target in targets if not (folder / target).exists()] == []
