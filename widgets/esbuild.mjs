@@ -10,6 +10,25 @@ const here = dirname(fileURLToPath(import.meta.url));
 const out = process.env.CHATNB_STATIC ?? join(here, "..", "chatnb", "widget", "static");
 
 /**
+ * In Preact a text that grows is added to: set anew, the selection of a person who reads along would be gone. Ways of
+ * components that no component here has fall away.
+ */
+const PREACT = [
+  [/\(([\w$]+)\.data=([\w$]+)\)(?=;return)/, '((""+$2).startsWith($1.data)?$1.appendData((""+$2).slice($1.data.length)):$1.data=$2)'],
+  [/[\w$]+&&![\w$]+\.getDerivedStateFromProps&&([\w$]+)\.componentWillMount&&\1\.componentWillMount\(\),/, ""],
+  [/[\w$]+!==[\w$]+&&[\w$]+&&![\w$]+\.getDerivedStateFromProps&&([\w$]+)\.componentWillReceiveProps&&\1\.componentWillReceiveProps\([\w$]+,[\w$]+\),/, ""],
+  [/[\w$]+&&[\w$]+\.__c&&([\w$]+)\.getSnapshotBeforeUpdate&&\([\w$]+=\1\.getSnapshotBeforeUpdate\([\w$]+,[\w$]+\)\),/, ""],
+];
+function ownPreact(source) {
+  for (const [old, now] of PREACT) {
+    const next = source.replace(old, now);
+    if (next === source) throw new Error(`Preact has changed: nothing matches ${old}`);
+    source = next;
+  }
+  return source;
+}
+
+/**
  * Members that only the core knows get short names: of its classes, and of marked's rules. Never one that a frame, a
  * command, the host or an extra names; never one that is read by a string.
  */
@@ -55,8 +74,9 @@ await build({
   outdir: out,
   plugins: [
     {
-      name: "marked-lexer-only",
+      name: "own-libraries",
       setup({ onLoad }) {
+        onLoad({ filter: /preact[\\/]dist[\\/]preact\.mjs$/ }, async ({ path }) => ({ contents: ownPreact(await readFile(path, "utf8")), loader: "js" }));
         onLoad({ filter: /marked[\\/]lib[\\/]marked\.esm\.js$/ }, async ({ path }) => ({ contents: lexerOnly(await readFile(path, "utf8")), loader: "js" }));
       },
     },

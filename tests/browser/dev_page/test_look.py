@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import FloatRect, Locator, expect
+from playwright.sync_api import FloatRect, Locator, Page, expect
 
 from tests.browser.dev_page.conftest import Show
 
@@ -68,6 +68,39 @@ class TestLook:
         expect(pill).to_have_count(0)
 
 
+def begin(page: Page, text: str) -> None:
+    """A reply that is being written."""
+    page.evaluate(
+        """text => {
+          const message = {id: 's', role: 'assistant', parts: [{type: 'text', text}]};
+          window.kernel.ops({op: 'state', state: {status: 'streaming', isStreaming: true, streamingId: 's'}},
+            {op: 'msg', message, after: null});
+        }""",
+        text,
+    )
+
+
+def add(page: Page, text: str) -> None:
+    """More of its text."""
+    page.evaluate("d => window.kernel.ops({op: 'text', m: 's', p: 0, field: 'text', d})", text)
+
+
+class TestReading:
+    """Who reads along is not disturbed."""
+
+    def test_selection_stays(self, show: Show) -> None:
+        """Section 4 of widget.md: a selection in the very paragraph that is being written stays as it is."""
+        page = show("empty")
+        begin(page, "one two **three** four five")
+        words = page.locator(".cn-md p")
+        expect(words).to_have_text("one two three four five")
+        words.evaluate("p => getSelection().setBaseAndExtent(p.childNodes[0], 4, p.childNodes[2], 5)")
+        for text, word in ((" six", "six"), (" seven *eight*", "eight"), (" nine", "nine")):
+            add(page, text)
+            expect(words).to_contain_text(word)
+            assert page.evaluate("() => getSelection().toString()") == "two three four"
+
+
 class TestLong:
     """Lists and tables of any length are drawn in groups that keep their nodes."""
 
@@ -75,23 +108,15 @@ class TestLong:
         """C19 of widget.md: of a long table only the end is drawn again; a reference that comes last reaches all."""
         page = show("empty")
         rows, items = "| 1 | *two* |\n" * 2000, "- see [there]\n" * 100
-        page.evaluate(
-            """([text, op]) => {
-              const part = {type: 'text', text};
-              window.kernel.ops({...op, state: {status: 'streaming', isStreaming: true, streamingId: 's'}},
-                {op: 'msg', message: {id: 's', role: 'assistant', parts: [part]}, after: null});
-            }""",
-            [f"{items}\n| a | b |\n|---|---|\n{rows}", READY],
-        )
+        begin(page, f"{items}\n| a | b |\n|---|---|\n{rows}")
         expect(page.locator("tbody tr")).to_have_count(2000)
         expect(page.locator("li a")).to_have_count(0)
         page.evaluate("() => { for (const row of document.querySelectorAll('tbody tr')) row.mine = true; }")
-        add = "d => window.kernel.ops({op: 'text', m: 's', p: 0, field: 'text', d})"
-        page.evaluate(add, "| 3 | four |\n")
+        add(page, "| 3 | four |\n")
         expect(page.locator("tbody tr")).to_have_count(2001)
         kept = "all => all.filter(row => row.mine).length"
         assert page.locator("tbody tr").evaluate_all(kept) == 2000
-        page.evaluate(add, "\n[there]: https://example.org\n")
+        add(page, "\n[there]: https://example.org\n")
         page.evaluate("op => window.kernel.ops(op)", READY)
         expect(page.locator("li a")).to_have_count(100)
         assert page.locator("tbody tr").evaluate_all(kept) == 2000
