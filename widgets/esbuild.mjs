@@ -10,14 +10,17 @@ const here = dirname(fileURLToPath(import.meta.url));
 const out = process.env.CHATNB_STATIC ?? join(here, "..", "chatnb", "widget", "static");
 
 /**
- * In Preact a text that grows is added to: set anew, the selection of a person who reads along would be gone. Ways of
- * components that no component here has fall away.
+ * In Preact a text that grows is added to: set anew, the selection of a person who reads along would be gone. What no
+ * component here has or draws falls away.
  */
 const PREACT = [
   [/\(([\w$]+)\.data=([\w$]+)\)(?=;return)/, '((""+$2).startsWith($1.data)?$1.appendData((""+$2).slice($1.data.length)):$1.data=$2)'],
   [/[\w$]+&&![\w$]+\.getDerivedStateFromProps&&([\w$]+)\.componentWillMount&&\1\.componentWillMount\(\),/, ""],
   [/[\w$]+!==[\w$]+&&[\w$]+&&![\w$]+\.getDerivedStateFromProps&&([\w$]+)\.componentWillReceiveProps&&\1\.componentWillReceiveProps\([\w$]+,[\w$]+\),/, ""],
   [/[\w$]+&&[\w$]+\.__c&&([\w$]+)\.getSnapshotBeforeUpdate&&\([\w$]+=\1\.getSnapshotBeforeUpdate\([\w$]+,[\w$]+\)\),/, ""],
+  [/,([\w$]+)\.getDerivedStateFromProps&&\(([\w$]+)\.__s==\2\.state&&\(\2\.__s=[\w$]+\(\{\},\2\.__s\)\),[\w$]+\(\2\.__s,\1\.getDerivedStateFromProps\([\w$]+,\2\.__s\)\)\)/, ""],
+  [/\(([\w$]+)=\(([\w$]+)=([\w$]+)\.constructor\)&&\2\.getDerivedStateFromError\)&&\3\.setState\(\2\.getDerivedStateFromError\([\w$]+\)\),/, "$1=0,"],
+  [/\("foreignObject"==[\w$]+\|\|"[^"]*MathML"==[\w$]+&&[\w$]+\.test\([\w$]+\)\)&&\([\w$]+="[^"]*xhtml"\),/, ""],
 ];
 function ownPreact(source) {
   for (const [old, now] of PREACT) {

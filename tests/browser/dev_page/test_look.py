@@ -88,6 +88,14 @@ def add(page: Page, text: str) -> None:
 class TestReading:
     """Who reads along is not disturbed."""
 
+    def test_paper(self, show: Show) -> None:
+        """DESIGN.md: a printed panel is the whole talk, and nothing on it is to be pressed."""
+        page = show("history")
+        page.emulate_media(media="print")
+        log = page.locator(".cn-log")
+        assert log.evaluate("log => log.clientHeight === log.scrollHeight && log.clientHeight > 3000")
+        expect(page.locator(".chatnb-view button:visible")).to_have_count(0)
+
     def test_selection_stays(self, show: Show) -> None:
         """Section 4 of widget.md: a selection in the very paragraph that is being written stays as it is."""
         page = show("empty")
