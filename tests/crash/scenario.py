@@ -61,7 +61,8 @@ def step(request):
 
 model = make_model(step, loop=True)
 steering = Steering(should_inject=lambda batch: rng.random() < 0.7) if job["seed"] % 3 == 0 else None
-agent = Agent(model, actions=[pay, ship, refund], store=str(folder / "chats.db"), steering=steering,
+policy = ["queue", "queue", "latest", "merge"][job["seed"] // 3 % 4]
+agent = Agent(model, actions=[pay, ship, refund], store=str(folder / "chats.db"), steering=steering, concurrency=policy,
               recovery=Recovery(max_attempts=50, max_work=10**6))
 '''
 
@@ -87,9 +88,19 @@ while True:
             await sent
     sent = chat.send(f"message {order()}")
     if rng.random() < 0.3:
-        chat.send(f"message {order()}")
+        sent = chat.send(f"message {order()}")
     if rng.random() < 0.1:
         chat.undo()
+        if rng.random() < 0.5:
+            chat.redo()
+    if rng.random() < 0.1:
+        asked = [m.id for m in chat.messages if m.role == "user"]
+        if asked:
+            sent = chat.edit(rng.choice(asked), f"message {order()}")
+    if rng.random() < 0.1:
+        sent = chat.regenerate()
+    if rng.random() < 0.05:
+        sent = chat.continue_last_turn()
     if rng.random() < 0.2:
         await asyncio.sleep(rng.random() * 0.02)
         chat.stop()
@@ -120,7 +131,8 @@ lost = [
 entries = (folder / "calls").read_text().split("\n") if (folder / "calls").exists() else []
 recorded = {r.tool_call_id for r in rows}
 lost += [entry for entry in entries if entry and "call-" + entry.split()[1] not in recorded]
-texts = [p["text"] for wire in wires.values() if wire["role"] == "user" for p in wire["parts"] if p["type"] == "text"]
+said = {wire["id"]: wire for wire in wires.values() if wire["role"] == "user"}.values()
+texts = [t for wire in said for p in wire["parts"] if p["type"] == "text" for t in p["text"].split("\n\n")]
 steered = [p["data"]["text"] for wire in wires.values() for p in wire["parts"] if p["type"] == "data-steering-message"]
 open_calls = [p["toolCallId"] for m in chat.messages for p in (x.to_wire() for x in m.parts)
               if p["type"].startswith("tool-") and not p["state"].startswith("output-")]
