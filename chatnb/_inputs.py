@@ -61,6 +61,10 @@ class ChatInputs:
             InputError: No text and no part, or a role other than the user's.
             MessageTooLargeError: More than 16,000,000 bytes.
             ChatClosedError: The chat is closed.
+
+        Example:
+            outcome = await chat.send("What is in it?", files=["plot.png"])  # or .result() where nothing can be awaited
+            print(outcome.text)
         """
         self._check_open()
         made = user_message(message, files=files, metadata=metadata, new_id=self._engine.new_id)
@@ -88,6 +92,9 @@ class ChatInputs:
 
         Raises:
             InputError: It has no `type`.
+
+        Example:
+            await chat.act({"type": "undo"})
         """
         live = None
         if hasattr(chat_action, "model_dump"):
@@ -113,7 +120,13 @@ class ChatInputs:
         client_tools: Sequence[ClientTool] = (),
         _origin: str = "chat",
     ) -> Submission:
-        """Answer again; the former answer stays as a branch. Without an id: the last answer."""
+        """Answer again; the former answer stays as a branch. Without an id: the last answer.
+
+        Example:
+            first = await chat.send("A line about autumn")
+            second = await chat.regenerate()
+            assert chat.history.branches(second.message.id)  # both are there
+        """
         return self._submit(
             "regenerate", {"messageId": message_id}, body=body, client_tools=client_tools, origin=_origin
         )
@@ -135,6 +148,9 @@ class ChatInputs:
 
         Args:
             messages: The list, or a function (sync or async) of a copy of the history as it is at its turn.
+
+        Example:
+            await chat.save_messages(lambda messages: messages[:-1])
         """
         if callable(messages):
             return self._submit("save", {"function": True}, origin=_origin, live=messages)
@@ -142,7 +158,12 @@ class ChatInputs:
         return self._submit("save", {"messages": wires}, origin=_origin)
 
     def undo(self, *, _origin: str = "chat") -> Submission:
-        """Take back the last message of the user and what followed it."""
+        """Take back the last message of the user and what followed it.
+
+        Example:
+            await chat.undo()
+            await chat.redo()  # and it is there again
+        """
         return self.act({"type": "undo"}, _origin=_origin)
 
     def redo(self, *, _origin: str = "chat") -> Submission:
@@ -162,7 +183,12 @@ class ChatInputs:
         client_tools: Sequence[ClientTool] = (),
         _origin: str = "chat",
     ) -> Submission:
-        """Put another version of a message beside it, and answer that if it is the user's."""
+        """Put another version of a message beside it, and answer that if it is the user's.
+
+        Example:
+            question = chat.messages[0]
+            outcome = await chat.edit(question.id, "Show the sales in the South")
+        """
         action = {"type": "edit", "messageId": message_id, "text": text}
         return self.act(action, body=body, client_tools=client_tools, _origin=_origin)
 
@@ -202,6 +228,11 @@ class ChatInputs:
             InvalidArgumentsError: The edited arguments do not fit; the call is still pending.
             ApprovalExpiredError: It was asked too long ago.
             ForbiddenError: From inside an action, or where a service works: neither ever approves.
+
+        Example:
+            waiting = await gated.send("Refund order 7, 250 EUR")
+            if waiting.status == "awaiting":
+                outcome = await gated.approve(args={"amount": 200})
         """
         if args is not None and not isinstance(args, Mapping):
             raise InvalidArgumentsError("Invalid arguments: the edited arguments are a dict of those that differ")
@@ -214,7 +245,12 @@ class ChatInputs:
     def reject(
         self, id: str | None = None, *, reason: str | None = None, continue_: bool = True, _origin: str = "chat"
     ) -> Submission:
-        """Refuse one pending call; the model hears the reason. Raises as `approve`."""
+        """Refuse one pending call; the model hears the reason. Raises as `approve`.
+
+        Example:
+            await gated.send("Refund order 8, 900 EUR")
+            outcome = await gated.reject(reason="Ask for the receipt first.")
+        """
         return self._decide(Decision(kind="reject", id=id, reason=reason, continue_=continue_), origin=_origin)
 
     def add_tool_output(

@@ -13,14 +13,15 @@ from . import _copies
 from ._changes import Observer
 from ._clock import SystemClock
 from ._composition import Composition, FreeBooks
+from ._hooks import AgentHooks
 from ._ids import check_chat_id, new_chat_id, new_id
-from ._options import check_options, named_options, takes_one
+from ._options import check_options, named_options
 from ._schemas import client_data_parser, parse_actions
 from .actions import Action, Catalog, Change, Identity, Variable, find_identity
 from .actions.direct import add_python_site
 from .actions.environment import CallEnvironment
 from .chat import Chat
-from .errors import ChatnbError, ConfigError
+from .errors import ChatnbError
 from .models import Model, resolve_model
 from .policies import Objects, Variables
 from .recovery import Recovery
@@ -35,7 +36,7 @@ log = logging.getLogger("chatnb")
 _opening = threading.Lock()
 
 
-class Agent:
+class Agent(AgentHooks):
     """An agent: model, instructions, actions, hooks and policies. It holds no conversation.
 
     Args:
@@ -64,6 +65,15 @@ class Agent:
     Raises:
         ConfigError: An option can't work, or the model's name is unknown; the text says what is known.
         ActionDefinitionError: An action can't be defined so.
+
+    Example:
+        def sales(region: str) -> int:
+            "Look up the sales of a region."
+            return {"North": 1250, "South": 980}[region]
+
+        agent = Agent("offline", instructions="You are a careful analyst.", actions=[sales])
+        chat = agent.chat("q3-review")  # as the last line of a cell it shows the panel
+        outcome = await chat.send("Show the sales in the North")
     """
 
     @named_options
@@ -136,6 +146,10 @@ class Agent:
             InputError: Not a valid id.
             ChatInUseError: Another living process owns it.
             StoreError: The store can't be used.
+
+        Example:
+            chat = agent.chat("q3-review")
+            assert agent.chat("q3-review") is chat
         """
         if id is None:
             id = new_chat_id(self.name)
@@ -168,6 +182,9 @@ class Agent:
         Raises:
             ExportFormatError: It is no export of chatnb, or one of a newer version.
             ChatExistsError: The id is taken.
+
+        Example:
+            copy = agent.load(chat.export("json"))
         """
         return _copies.load(self, self.composition(), source, id)
 
@@ -234,6 +251,13 @@ class Agent:
 
         Works as a decorator. The function runs on the kernel's main thread, in order. What `on_change` returns, called
         without arguments, ends it.
+
+        Example:
+            @agent.on_change
+            def refresh(change):
+                print(change.action, change.resources)
+
+            refresh()  # no more
         """
         observer = Observer(function, self._observers)
         try:
@@ -251,69 +275,6 @@ class Agent:
         store = open_store(self._store)
         if not store.in_memory:
             self.composition().watch_changes(store, self)
-
-    # --- hooks --------------------------------------------------------------------------------------------------
-
-    def _register(self, name: HookName, function: F) -> F:
-        if not callable(function):
-            raise ConfigError(f"{name} decorates a function, which takes one argument: the event")
-        if not takes_one(function):
-            what = "the turn" if name == "run" else "the event"
-            raise ConfigError(f"{name}: the function takes one argument, {what}; it is called with nothing else")
-        self._hooks[name] = function
-        return function
-
-    def on_boot(self, function: F) -> F:
-        """Once per opened chat, before its first input or recovery."""
-        return self._register("on_boot", function)
-
-    def on_chat_start(self, function: F) -> F:
-        """Exactly once in a chat's life, before its first turn."""
-        return self._register("on_chat_start", function)
-
-    def on_validate_messages(self, function: F) -> F:
-        """For a turn with an incoming message; raising refuses it."""
-        return self._register("on_validate_messages", function)
-
-    def hydrate_messages(self, function: F) -> F:
-        """Returns the whole chain, from the app's own storage."""
-        return self._register("hydrate_messages", function)
-
-    def on_turn_start(self, function: F) -> F:
-        """Every turn."""
-        return self._register("on_turn_start", function)
-
-    def prepare_messages(self, function: F) -> F:
-        """Changes the model's view before `run`."""
-        return self._register("prepare_messages", function)
-
-    def run(self, function: F) -> F:
-        """Answers a turn instead of the default run; gets the `Turn`."""
-        return self._register("run", function)
-
-    def on_before_turn_complete(self, function: F) -> F:
-        """When a turn ended without error and its stream is still open."""
-        return self._register("on_before_turn_complete", function)
-
-    def on_turn_complete(self, function: F) -> F:
-        """Every started turn, once, when its outcome is stored."""
-        return self._register("on_turn_complete", function)
-
-    def on_action(self, function: F) -> F:
-        """A chat action of the app's own schema."""
-        return self._register("on_action", function)
-
-    def on_chat_recovery(self, function: F) -> F:
-        """An interrupted turn is about to be taken up (spec/recovery.md, section 5)."""
-        return self._register("on_chat_recovery", function)
-
-    def on_compacted(self, function: F) -> F:
-        """A compaction was stored."""
-        return self._register("on_compacted", function)
-
-    def on_tool_repair(self, function: F) -> F:
-        """A call without a result is about to be settled (spec/recovery.md, section 8)."""
-        return self._register("on_tool_repair", function)
 
     def __repr__(self) -> str:
         count = f"{len(self.catalog)} action{'' if len(self.catalog) == 1 else 's'}"

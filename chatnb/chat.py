@@ -190,6 +190,10 @@ class Chat(ChatInputs, ChatState):
 
         Raises:
             InputError: It is none of these.
+
+        Example:
+            chat.inject("The shop is closed on Mondays.")
+            await chat.send("When can I come?")
         """
         self._check_open()
         made = as_json(normalize_injected(messages), "injected context")
@@ -242,6 +246,11 @@ class Chat(ChatInputs, ChatState):
         """Call a function for every `Change` of this chat's actions, and for those that belong to no chat.
 
         Works as a decorator. What it returns, called without arguments, ends it.
+
+        Example:
+            @chat.on_change
+            def refresh(change):
+                print(change.action, change.resources)
         """
         observer = Observer(function, self._observers)
         self._composition.watch_changes(self._engine.store)
@@ -257,6 +266,10 @@ class Chat(ChatInputs, ChatState):
         Raises:
             UnknownMessageError: No such message in the conversation.
             ChatExistsError: The id is taken.
+
+        Example:
+            other = chat.fork()
+            await other.send("And in the South?")  # `chat` does not hear of it
         """
         return _copies.fork(self, message_id, id)
 
@@ -270,6 +283,9 @@ class Chat(ChatInputs, ChatState):
 
         Raises:
             ExportError: An unknown format.
+
+        Example:
+            text = chat.export("md")
         """
         self._check_process()
         return _copies.export(self, format, path, branches=branches)

@@ -179,6 +179,11 @@ def compare(
 
     Raises:
         ConfigError: No model, or a repeat below 1.
+
+    Example:
+        comparison = compare("A name for a café?", models=["offline", ScriptedModel(["Blue Cup."])])
+        await comparison
+        [row["text"] for row in comparison.rows]
     """
     if not isinstance(models, Sequence) or isinstance(models, str) or not models:
         raise ConfigError("compare(models=[...]) takes a list of at least one model")

@@ -20,6 +20,9 @@ class Objects:
     Attributes:
         max_items: The newest results that are held.
         max_bytes: Their estimated size in bytes, together.
+
+    Example:
+        agent = Agent("offline", objects=Objects(max_items=10))
     """
 
     max_items: int = 50
@@ -39,6 +42,9 @@ class Variables:
     Attributes:
         share: `"summary"`; `"names"`: name and type alone; `"off"`: nothing is listed, exact names still resolve.
         hide: Glob patterns of names that are treated as if they did not exist.
+
+    Example:
+        agent = Agent("offline", variables=Variables(share="names", hide=["salar*"]))
     """
 
     share: Share = "summary"

@@ -17,6 +17,10 @@ class ChatUsage:
 
     Attributes:
         total: All turns together.
+
+    Example:
+        chat.usage.total.output_tokens
+        chat.usage.turns[-1].cost
     """
 
     def __init__(self, store: Store, chat_id: str, total: Usage, model: str) -> None:

@@ -324,6 +324,14 @@ def action(function: Callable[..., Any] | None = None, /, **options: Unpack[Acti
 
     Raises:
         ActionDefinitionError: The function or an option can't be so.
+
+    Example:
+        @action(read_only=True)
+        def sales(region: str, year: int = 2025) -> list[dict]:
+            "Look up the sales of a region."
+            return [{"region": region, "year": year, "amount": 1250}]
+
+        sales("EU")  # still your function; checked, and refused with InvalidArgumentsError if it does not fit
     """
     if function is not None:
         if not callable(function):

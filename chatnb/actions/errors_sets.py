@@ -66,6 +66,16 @@ def action_errors(*codes: str) -> ErrorSet:
 
     Raises:
         TypeError: No code, a code twice, or one that is no lower-case word with underscores.
+
+    Example:
+        errors = action_errors("not_found")
+
+        @action(errors=errors)
+        def ship(order: str) -> str:
+            "Ship an order."
+            if order not in ("7", "8"):
+                errors.no_write("There is no such order.", "not_found")
+            return "shipped"
     """
     if not codes:
         raise TypeError("action_errors() needs at least one code")

@@ -80,6 +80,9 @@ class AnthropicModel:
 
     Raises:
         ConfigError: An option that can't work.
+
+    Example:
+        agent = Agent(AnthropicModel("claude-sonnet-4-5", max_tokens=4000, thinking=2000))
     """
 
     continuation: Continuation = "user-message"

@@ -95,6 +95,19 @@ class Model(Protocol):
         count_tokens: `await count_tokens(request)`, the number of input tokens.
         retrieve: `retrieve(stash, request)`, an iterator like `stream` for an answer that the provider kept, or None.
         timeout: Seconds to the first chunk.
+
+    Example:
+        class Loud:
+            name = "loud"
+
+            async def stream(self, request):
+                said = request.messages[-1]["content"][-1]["text"]
+                yield {"type": "text-start", "id": "1"}
+                yield {"type": "text-delta", "id": "1", "delta": said.upper()}
+                yield {"type": "text-end", "id": "1"}
+                yield StepEnd("stop")
+
+        assert (await Agent(Loud()).chat().send("Hello")).text == "HELLO"
     """
 
     @property

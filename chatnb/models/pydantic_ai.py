@@ -41,6 +41,9 @@ class PydanticAIModel:
 
     Raises:
         MissingExtraError: pydantic-ai is not installed.
+
+    Example:
+        agent = Agent(PydanticAIModel("openai:gpt-5-mini"))  # needs its key with the first message
     """
 
     continuation: Continuation = "user-message"

@@ -35,6 +35,12 @@ class RecordedModel:
     Raises:
         ConfigError: An option that can't work.
         RecordingFormatError: The file is no recording, or one of a newer version.
+
+    Example:
+        real = ScriptedModel(["Forty-two."])  # or AnthropicModel("claude-sonnet-4-5")
+        await Agent(RecordedModel("answer.jsonl", real)).chat().send("What is the answer?")
+        replayed = Agent(RecordedModel("answer.jsonl", speed=None))  # asks nobody
+        assert (await replayed.chat().send("What is the answer?")).text == "Forty-two."
     """
 
     def __init__(

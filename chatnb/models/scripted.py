@@ -35,6 +35,10 @@ class Reply:
         hang: Never end after the chunks.
         usage: What the step reports, None for nothing.
         finish_reason: Default: `tool-calls` with calls, else `stop`.
+
+    Example:
+        Reply("I was about to say", fail=ConnectionError("line lost"))
+        Reply(calls=[("sales", {"region": "North"})])
     """
 
     text: str = ""
@@ -90,6 +94,11 @@ class ScriptedModel:
 
     Attributes:
         requests: Every request so far, also those beyond the last step.
+
+    Example:
+        model = ScriptedModel([Reply("Let me look.", calls=[("sales", {"region": "North"})]), "It is 1,250."])
+        outcome = await Agent(model, actions=[sales]).chat().send("How much in the North?")
+        assert model.requests[0].messages[-1]["role"] == "user"
     """
 
     def __init__(

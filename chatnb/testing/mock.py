@@ -236,6 +236,11 @@ async def mock_chat(
 
     Yields:
         The chat with all that happens in it.
+
+    Example:
+        async with mock_chat(agent, model=ScriptedModel(["Hello."])) as mock:
+            outcome = await mock.chat.send("Hi")
+        assert outcome.text == "Hello."
     """
     tested = copy.copy(agent)
     requests: list[ModelRequest] = []

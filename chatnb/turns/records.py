@@ -130,7 +130,13 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of an input (spec/turns.md, section 1)."""
+    """What became of an input (spec/turns.md, section 1).
+
+    Example:
+        outcome = await chat.send("Hello")
+        if outcome.status == "error":
+            print(outcome.error.message)
+    """
 
     status: OutcomeStatus
     message: UIMessage | None = None
@@ -163,7 +169,11 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Debounce:
-    """Wait until a chat is quiet for `seconds` before an overlapping send runs."""
+    """Wait until a chat is quiet for `seconds` before an overlapping send runs.
+
+    Example:
+        agent = Agent("offline", concurrency=Debounce(1.5))
+    """
 
     seconds: float = 0.75
 
@@ -174,7 +184,11 @@ class Debounce:
 
 @dataclass(frozen=True, slots=True)
 class Steering:
-    """Take messages that arrive while a turn runs into that turn (spec/turns.md, section 8)."""
+    """Take messages that arrive while a turn runs into that turn (spec/turns.md, section 8).
+
+    Example:
+        agent = Agent("offline", steering=Steering(should_inject=lambda event: True))
+    """
 
     should_inject: Callable[[Any], bool | Awaitable[bool]]
     prepare: Callable[[Any], Any] | None = None
@@ -187,7 +201,11 @@ class Steering:
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """Replace the older part of the model's view by a summary (spec/turns.md, section 8)."""
+    """Replace the older part of the model's view by a summary (spec/turns.md, section 8).
+
+    Example:
+        agent = Agent("offline", compaction=Compaction(should_compact=lambda event: len(event.messages) > 200))
+    """
 
     should_compact: Callable[[Any], bool | Awaitable[bool]]
     summarize: Callable[[Any], str | Awaitable[str]] | None = None

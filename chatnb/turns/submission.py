@@ -125,6 +125,13 @@ class Submission:
 
     `await submission` and `.result()` give the `Outcome` when the turn and its `on_turn_complete` are over. Iterating
     gives the turn's chunks in wire form. All of it may be done many times, by many readers, early or late.
+
+    Example:
+        submission = chat.send("Tell me a long story")
+        async for chunk in submission:
+            if chunk["type"] == "text-delta":
+                print(chunk["delta"], end="")
+        outcome = await submission
     """
 
     def __init__(self, runtime: Waiter, chat_id: str, stop: Callable[[Submission], None]) -> None:

@@ -40,7 +40,15 @@ class TextStream:
 
 
 class Turn:
-    """One turn, as `run`, instructions and `prepare` callbacks see it."""
+    """One turn, as `run`, instructions and `prepare` callbacks see it.
+
+    Example:
+        @agent.run
+        async def answer(turn):
+            turn.write({"type": "data-source", "data": {"name": "North pier"}, "transient": True})
+            async for chunk in turn.stream_text():
+                yield chunk
+    """
 
     def __init__(self, run: TurnRun) -> None:
         self._run = run
