@@ -128,3 +128,9 @@ class TestLong:
         page.evaluate("op => window.kernel.ops(op)", READY)
         expect(page.locator("li a")).to_have_count(100)
         assert page.locator("tbody tr").evaluate_all(kept) == 2000
+
+    def test_entities(self, show: Show) -> None:
+        """Section 4 of widget.md: entities are the characters they stand for, what is none stays, none is markup."""
+        page = show("empty")
+        begin(page, "&amp; &copy; &nosuch; &#65; &lt;b&gt; &#x202e; `&amp;` end")
+        expect(page.locator(".cn-md p")).to_have_text("& © &nosuch; A <b> \\u202e &amp; end")
