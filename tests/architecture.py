@@ -19,6 +19,7 @@ ROW_6 = (
     "_composition",
     "_copies",
     "_copies_names",
+    "_hooks",
     "_inputs",
     "_notebook",
     "_options",
