@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 import logging
 import weakref
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -51,6 +51,7 @@ class TranscriptOutputs:
         publish: Publishes a bundle under a display id, as a new output or as an update.
         is_settled: Tells whether no turn runs: while one streams nothing is updated.
         on_runtime: Calls a function on the runtime and returns what it returns.
+        is_seen: Tells whether a page is there, which hears of updates between cells too.
     """
 
     def __init__(
@@ -59,13 +60,16 @@ class TranscriptOutputs:
         publish: Callable[[Bundle, str, bool], None],
         is_settled: Callable[[], bool] = lambda: True,
         on_runtime: Callable[[Callable[[], Bundle | None]], Bundle | None] = lambda function: function(),
+        is_seen: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._is_seen = is_seen
+        self._timers: Timers | None = None
         self._is_settled = is_settled
         self._on_runtime = on_runtime
         self._render = render
         self._publish = publish
-        self._ids: deque[str] = deque(maxlen=KEPT)
-        self._shown: Bundle = {}
+        self._ids: OrderedDict[str, Bundle] = OrderedDict()
+        """What each output shows, by display id."""
         self._last = float("-inf")
         self._due: Handle | None = None
 
@@ -74,18 +78,19 @@ class TranscriptOutputs:
         id = f"transcript-{random_word(16)}"
         bundle = self._render()
         self._publish(bundle, id, False)
-        self._ids.append(id)
-        self._shown = bundle
+        self._ids[id] = bundle
+        while len(self._ids) > KEPT:
+            self._ids.popitem(last=False)
         _watch_cells(self)
         return id
 
     def drop(self, id: str) -> None:
         """Update one no more: the output is gone."""
-        if id in self._ids:
-            self._ids.remove(id)
+        self._ids.pop(id, None)
 
     def settled(self, timers: Timers) -> None:
         """A turn or chat action has ended; on the runtime."""
+        self._timers = timers
         if self._ids and self._due is None:
             self._due = timers.call_at(max(timers.time(), self._last + GAP), lambda: self._update(timers))
 
@@ -96,8 +101,7 @@ class TranscriptOutputs:
         """
         bundle = self._on_runtime(self._take) if self._ids else None
         if bundle is not None:
-            for id in list(self._ids):
-                self._publish(bundle, id, True)
+            self._show(bundle)
 
     def close(self) -> None:
         """Update nothing any more."""
@@ -107,33 +111,38 @@ class TranscriptOutputs:
         self._ids.clear()
 
     def _take(self) -> Bundle | None:
-        """Return what is due, if anything is."""
-        if self._due is None:
+        """Return what is due, if anything is. Where a page is open it comes in its own time."""
+        if self._due is None or self._timers is None:
+            return None
+        now = self._timers.time()
+        if self._is_seen() and now < self._last + GAP:
             return None
         self._due.cancel()
+        self._last = now
         return self._renewed()
 
     def _renewed(self) -> Bundle | None:
-        """Return the bundle of the history as it is now if it is another than what is shown."""
+        """Return the bundle of the history as it is now if some output shows another."""
         self._due = None
         if not self._is_settled():
             return None  # the end of the turn that runs now comes back here
         bundle = self._render()
-        if bundle == self._shown:
-            return None
-        self._shown = bundle
-        return bundle
+        return bundle if any(shown != bundle for shown in list(self._ids.values())) else None
+
+    def _show(self, bundle: Bundle) -> None:
+        for id, shown in list(self._ids.items()):
+            if shown != bundle and id in self._ids:
+                self._ids[id] = bundle
+                self._publish(bundle, id, True)
 
     def _update(self, timers: Timers) -> None:
         self._last = timers.time()
         try:
             bundle = self._renewed()
-            if bundle is None:
-                return
-            for id in self._ids:
+            if bundle is not None:
                 # In an empty context: not as output of the cell or call that the turn came from, which may be over,
                 # and whose output its host may not listen to any more, but of the cell that runs now.
-                contextvars.Context().run(self._publish, bundle, id, True)
+                contextvars.Context().run(self._show, bundle)
         except Exception:
             logger.warning("the transcript could not be updated", exc_info=True)
 

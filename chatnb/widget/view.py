@@ -110,7 +110,9 @@ class ChatWidget(Displayed):
         settings = read_settings(options)
         live = {name: _checked(name, value) for name, value in options.items() if name in LIVE}
         self._settings = settings
-        self._outputs = TranscriptOutputs(self._render_transcript, publish_output, self._is_settled, self._on_runtime)
+        self._outputs = TranscriptOutputs(
+            self._render_transcript, publish_output, self._is_settled, self._on_runtime, self._is_seen
+        )
         place = find_place(in_memory=getattr(getattr(opened._engine, "store", None), "in_memory", False))
         self._delivery = DeliveryFinder(place.delivery)
         self._live = {name: getattr(self, name) for name in LIVE} | live
@@ -343,6 +345,9 @@ class ChatWidget(Displayed):
     def _render_transcript(self) -> dict[str, Any]:
         assert self._panel is not None
         return transcript_bundle(self._panel.seam.settled_messages(), self._panel.redact)
+
+    def _is_seen(self) -> bool:
+        return self._panel is not None and bool(self._panel.channel.views)
 
     def _is_settled(self) -> bool:
         return self._panel is not None and self._panel.is_settled
