@@ -156,8 +156,3 @@ class Fold:
         """The ids of the calls whose input is still being said, in the order in which they were opened."""
         opened = self._state.open_inputs
         return tuple(id for id, slot in opened.items() if slot.wire.get("state") == "input-streaming")
-
-    @property
-    def has_open_blocks(self) -> bool:
-        """Whether a text or reasoning block or a call's input is open."""
-        return bool(self._state.open_text or self._state.open_reasoning or self.open_inputs)

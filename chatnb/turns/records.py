@@ -301,14 +301,13 @@ class Update:
     Attributes:
         kind: `"chunk"`: `change` happened to message `message_id` (`chunk` is what was sent; for transient data
             `change` is None). `"history"`: the chain changed otherwise. `"state"`: status, flags, error, usage.
-            `"pending"`, `"queue"`: those lists. `"call"`: `tool_call_id`'s CallView. `"notice"`: `notice`.
-            `"change"`: kernel data changed, `data` is a `Change` as JSON. `"settled"`: a turn or chat action ended.
+            `"pending"`, `"queue"`: those lists. `"call"`: `tool_call_id`'s CallView. `"change"`: kernel
+            data changed, `data` is a `Change` as JSON. `"settled"`: a turn or chat action ended.
     """
 
-    kind: Literal["chunk", "history", "state", "pending", "queue", "call", "notice", "change", "settled", "closed"]
+    kind: Literal["chunk", "history", "state", "pending", "queue", "call", "change", "settled", "closed"]
     message_id: str | None = None
     change: FoldChange | None = None
     chunk: WireChunk | None = None
     tool_call_id: str | None = None
-    notice: Mapping[str, JsonValue] | None = None
     data: JsonValue = None

@@ -7,10 +7,10 @@ frame, in a way that a page can do with.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from .._json import JsonValue
+from .cutting import escaped
 from .view_form import Form, ViewForm
 
 TEXT = 2 * 1024
@@ -30,17 +30,12 @@ NOTICE_ACTIONS = 24 * 1024
 _ELLIPSIS = "…"
 
 
-def length(value: JsonValue) -> int:
-    """Return the length of JSON with all but ASCII escaped: not less than any encoding of it needs."""
-    return len(json.dumps(value))
-
-
 def shortened(text: str, room: int) -> str:
     """Return a text that fits, with an ellipsis where its end is missing."""
-    if len(text) * 12 <= room or length(text) <= room:
+    if len(text) * 12 <= room or escaped(text) <= room:
         return text
     kept = text[:room]
-    while (needed := length(kept)) > room - 12:
+    while (needed := escaped(kept)) > room - 12:
         kept = kept[: int(len(kept) * (room - 12) / needed) - 1]
     return kept.rstrip() + _ELLIPSIS
 
@@ -49,7 +44,7 @@ def first_that_fit(items: Iterable[Form], room: int) -> list[Form]:
     """Return the items from the first, as many as fit; the first in any case."""
     kept: list[Form] = []
     for item in items:
-        room -= length(item)
+        room -= escaped(item)
         if room < 0 and kept:
             break
         kept.append(item)
@@ -60,7 +55,7 @@ def fitting_names(names: Sequence[str], room: int) -> list[str]:
     """Return names, as many as fit, with an ellipsis where there are more."""
     kept: list[str] = []
     for name in names:
-        room -= length(name) + 2
+        room -= escaped(name) + 2
         if room < 0:
             return [*kept, _ELLIPSIS]
         kept.append(name)
@@ -74,7 +69,7 @@ def last_lines(lines: Sequence[Mapping[str, JsonValue]], room: int, form: ViewFo
         shown = {key: form.value(value) for key, value in line.items()}
         if isinstance(shown.get("text"), str):
             shown["text"] = shortened(shown["text"], TEXT)
-        room -= length(shown)
+        room -= escaped(shown)
         if room < 0 and kept:
             break
         kept.append(shown)
@@ -84,13 +79,13 @@ def last_lines(lines: Sequence[Mapping[str, JsonValue]], room: int, form: ViewFo
 
 def fitting_notices(notices: Mapping[str, Form]) -> Mapping[str, Form]:
     """Return the notices: shorter where there are many long ones, without buttons whose texts are too long."""
-    if sum(map(length, notices.values())) <= NOTICES:
+    if sum(map(escaped, notices.values())) <= NOTICES:
         return notices
     share, room = NOTICES // len(notices), NOTICE_ACTIONS
     fitting: dict[str, Form] = {}
     for id, notice in notices.items():
         actions = notice.get("actions") or []
-        if (size := length(actions)) > room:
+        if (size := escaped(actions)) > room:
             actions, size = [], 2
         room -= size
         fitting[id] = {**notice, "text": shortened(str(notice["text"]), max(100, share // 2)), "actions": actions}

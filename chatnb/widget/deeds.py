@@ -119,9 +119,7 @@ class WidgetDeeds(Reads, Sends):
         if update.kind == "chunk":
             self.notices.passing(update)
             return
-        if update.kind == "notice" and update.notice is not None:
-            self.notices.show(dict(update.notice))
-        elif update.kind == "settled":
+        if update.kind == "settled":
             self.notices.drop("data-retry", "data-compaction")
         if update.kind in ("pending", "settled", "history", "state"):
             self.tools.look(state)

@@ -10,6 +10,7 @@ from .._json import JsonValue
 from ..turns.records import ClientTool
 from . import budget
 from .assets import find_extras
+from .cutting import escaped
 from .seam import ChatSeam
 from .settings import Settings
 from .view_form import Form, ViewForm
@@ -108,9 +109,9 @@ def _describe_actions(actions: Mapping[str, Any]) -> list[JsonValue]:
             "schema": action.input_schema,
             "gated": action.needs_approval is not False,
         }
-        if budget.length(one) > room:  # a form is a box for JSON then
+        if escaped(one) > room:  # a form is a box for JSON then
             one |= {"description": "", "schema": {"type": "object"}}
-        room -= budget.length(one)
+        room -= escaped(one)
         if room > -budget.CLIENT_TOOLS:
             described.append(one)
     return described
@@ -122,12 +123,12 @@ def _describe_tools(tools: Sequence[ClientTool], form: ViewForm) -> list[JsonVal
     described: list[JsonValue] = []
     for tool in tools:
         one: Form = form.clean({**tool.to_json(), "js": tool.js, "form": tool.form})
-        if budget.length(one) > room:
+        if escaped(one) > room:
             one["description"] = budget.shortened(one["description"], 500)
-            if budget.length(one["parameters"]) > room // 2:
+            if escaped(one["parameters"]) > room // 2:
                 one["parameters"] = {"type": "object"}
             one["js"] = tool.js and form.script(tool.js)
-            if isinstance(tool.form, Mapping) and budget.length(one["form"]) > room // 2:
+            if isinstance(tool.form, Mapping) and escaped(one["form"]) > room // 2:
                 one["form"] = True
         described.append(one)
     return described

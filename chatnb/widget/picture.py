@@ -11,6 +11,7 @@ from .._json import JsonValue
 from ..messages import UIMessage
 from ..turns.records import CallView, ChatState, ClientTool, Pending, TurnError, Waiting
 from . import budget
+from .cutting import escaped
 from .view_form import Form, ViewForm
 
 Delivery = Literal["unknown", "parallel", "between-cells"]
@@ -148,7 +149,7 @@ def _pending(items: Sequence[Pending], facts: WidgetFacts, form: ViewForm) -> li
     for item in items:
         form_of_item = _pending_item(item, facts, form, inline)
         asked = form_of_item.get("form")
-        room -= budget.length(form_of_item.get("schema")) + budget.length(asked)
+        room -= escaped(form_of_item.get("schema")) + escaped(asked)
         if room < 0:  # a form is a box for JSON then
             form_of_item |= (
                 {"schema": None, "form": {"type": "object"}} if isinstance(asked, dict) else {"schema": None}

@@ -18,6 +18,7 @@ from ..turns.records import ChatState, Pending
 from . import budget
 from .channel import Channel, error_ack
 from .commands import Answer, Fields, field_of
+from .cutting import escaped
 from .protocol import CallCommand, DecisionCommand
 from .seam import ChatSeam
 from .view_form import Form, ViewForm
@@ -145,7 +146,7 @@ class WidgetSite:
 
     def _show(self, id: str, call: Form) -> None:
         self.calls = {**self.calls, id: call}
-        sizes = {known: budget.length(shown) for known, shown in self.calls.items()}
+        sizes = {known: escaped(shown) for known, shown in self.calls.items()}
         while len(self.calls) > 1 and (len(self.calls) > CALLS_KEPT or sum(sizes.values()) > budget.SITE_CALLS):
             oldest = next(iter(self.calls))
             del self.calls[oldest], sizes[oldest]

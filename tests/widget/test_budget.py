@@ -10,7 +10,7 @@ import pytest
 
 from chatnb import ClientTool
 from chatnb.messages import UIMessage
-from chatnb.turns.records import CallView, Pending, TurnError, Update
+from chatnb.turns.records import CallView, Pending, TurnError
 from chatnb.widget.budget import shortened
 from chatnb.widget.cutting import cut_ops
 
@@ -31,7 +31,7 @@ def say_notices(rig: Rig) -> None:
     copy = [{"kind": "copy", "label": "Copy", "text": LONG}]
     for number in range(20):
         notice = {"id": f"n{number}", "text": "\x01中" * 4000, "actions": copy}
-        rig.chat._engine.publish(Update(kind="notice", notice=notice))
+        rig.panel.deeds.notices.show(notice)
 
 
 def say_calls(rig: Rig) -> None:
@@ -159,7 +159,7 @@ class TestFrames:
         rig.live |= {"title": "Till", "suggestions": ("one", "two")}
         log = tuple({"text": f"line {n}"} for n in range(200))
         rig.chat._engine.update("call", calls={"c": CallView(tool_call_id="c", phase="running", log=log)})
-        rig.chat._engine.publish(Update(kind="notice", notice={"id": "n", "text": "note " * 700}))
+        rig.panel.deeds.notices.show({"id": "n", "text": "note " * 700})
         rig.chat.ask("p", amount=3)
         rig.time.run(1)
         assert page.state["options"]["suggestions"] == ["one", "two"]

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chatnb.turns.records import CallView, Update
+from chatnb.turns.records import CallView
 
 from .fakes import Rig
 from .page import Page
@@ -98,7 +98,7 @@ def play(rig: Rig, step: str, number: int, left: list[Page]) -> None:
         view = CallView(tool_call_id=f"c{number % 3}", phase=phase, progress={"done": number})
         chat._engine.update("call", calls={**chat._engine.now.calls, view.tool_call_id: view})
     elif step == "notice":
-        chat._engine.publish(Update(kind="notice", notice={"id": f"n{number % 3}", "text": f"note {number % 4 or ''}"}))
+        rig.panel.deeds.notices.show({"id": f"n{number % 3}", "text": f"note {number % 4 or ''}"})
     elif step == "reload":
         rig.pages.remove(page)
         rig.page(f"view-{number + 10}", wait=False)
