@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,16 @@ def names(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
             "error": chat.error.code or chat.error.message if chat.error is not None else None,
         }
 
+    async def until(is_so: Callable[[], Any]) -> None:
+        """Wait for something that another thread or process does."""
+        while not is_so():  # noqa: ASYNC110 - what it waits for has no event here
+            await asyncio.sleep(0.005)
+
+    def is_logged(chat: Any) -> bool:
+        """Tell whether the running turn has said something, and all of it is in the store."""
+        turn = chat._engine.turn
+        return turn is not None and turn.live.has_content and not turn.live._batch
+
     return {
         "Agent": Agent,
         "Recovery": Recovery,
@@ -171,6 +182,7 @@ def names(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
         "asyncio": asyncio,
         "die": die,
         "folder": folder,
+        "is_logged": is_logged,
         "job": job,
         "kill_points": kill_points,
         "make_agent": make_agent,
@@ -179,6 +191,7 @@ def names(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
         "mark": mark,
         "os": os,
         "shown": shown,
+        "until": until,
     }
 
 

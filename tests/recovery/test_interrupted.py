@@ -77,11 +77,9 @@ class TestStopped:
                 await asyncio.sleep(60)
         chat = agent.chat("c")
         chat.send("hi")
-        while not chat.messages[1:]:
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.1)
+        await until(lambda: is_logged(chat))
         chat.stop()
-        await asyncio.sleep(0.1)
+        await until(lambda: chat._engine.turn.stop.is_set())  # it is written by then
         die()
         """)
         found = reopen(scene)
@@ -230,9 +228,7 @@ class TestInFlight:
         import time
         chat = make_agent(Reply("one two three", hang=True)).chat("c")
         first, second = chat.send("hi"), chat.send("x")
-        while not chat.messages[1:]:
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.1)
+        await until(lambda: is_logged(chat))
         began = time.monotonic()
         chat.close()
         outcomes = [await first, await second]
@@ -251,8 +247,7 @@ class TestInFlight:
         import time
         chat = make_agent(Reply(calls=[("pay", {"order": "slow"}, "c1")])).chat("c")
         first = chat.send("hi")
-        while not (folder / "calls").exists():
-            await asyncio.sleep(0.01)
+        await until((folder / "calls").exists)
         began = time.monotonic()
         chat.close()
         outcome = await first
@@ -270,8 +265,7 @@ class TestInFlight:
             """
         chat = make_agent(Reply("one two three", hang=True)).chat("c")
         chat.send("hi")
-        while not chat.messages[1:]:
-            await asyncio.sleep(0.01)
+        await until(lambda: chat.messages[1:])
         from chatnb.runtime import process
         """,
             leave="exit",

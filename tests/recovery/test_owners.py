@@ -10,8 +10,7 @@ from tests.recovery.processes import Scene
 HOLD = """
 chat = make_agent("a", "b", "c").chat("c")
 (folder / "open").touch()
-while not (folder / "go").exists():
-    await asyncio.sleep(0.005)
+await until((folder / "go").exists)
 """
 TRY = """
 from chatnb.errors import ChatInUseError
@@ -24,10 +23,7 @@ except ChatInUseError as error:
 
 
 def wait_for(scene: Scene, name: str) -> None:
-    scene.run(f"""
-    while not (folder / "{name}").exists():
-        await asyncio.sleep(0.005)
-    """)
+    scene.run(f'await until((folder / "{name}").exists)')
 
 
 class TestLease:
@@ -85,9 +81,7 @@ except LeaseLostError:
         owner = scene.start("""
         chat = make_agent(Reply(" ".join(["word"] * 400), delay=0.01)).chat("c")
         sent = chat.send("hi")
-        while not chat.messages[1:]:
-            await asyncio.sleep(0.005)
-        await asyncio.sleep(0.1)
+        await until(lambda: is_logged(chat))
         (folder / "open").touch()
         outcome = await sent
         result = [outcome.status, type(outcome.error.cause).__name__, "taken over" in outcome.error.message]
@@ -116,8 +110,7 @@ except LeaseLostError:
         wait_for(scene, "open")
         race = """
         from chatnb.errors import ChatInUseError
-        while not (folder / "race").exists():
-            await asyncio.sleep(0.001)
+        await until((folder / "race").exists)
         try:
             chat = make_agent("(on)", hook=lambda event: RecoveryDecision()).chat("c", take_over=True)
             if chat.interruption is not None:
@@ -127,8 +120,7 @@ except LeaseLostError:
             result = "won"
         except ChatInUseError as error:
             result = "lost"
-        while not (folder / "done").exists():
-            await asyncio.sleep(0.005)
+        await until((folder / "done").exists)
         """
         racers = [scene.start(race), scene.start(race)]
         (scene.folder / "race").touch()

@@ -22,9 +22,7 @@ names = [f"{job['kind']}-{n}" for n in range(job["count"])]
 agent = make_agent(*[Reply("said ", hang=True)] * len(names), actions=[])
 chats = [agent.chat(name) for name in names]
 sent = [chat.send("hi") for chat in chats]
-while not all(chat.messages[1:] for chat in chats):
-    await asyncio.sleep(0.02)
-await asyncio.sleep(0.3)
+await until(lambda: all(map(is_logged, chats)))
 (folder / f"owned-{job['kind']}").touch()
 if job["kind"] == "dead":
     die()
@@ -118,7 +116,7 @@ def races(scene: Scene) -> Iterator[dict[str, Any]]:
 
 
 def _wait_for(path: Path, scene: Scene) -> None:
-    scene.run(f'while not (folder / "{path.name}").exists():\n    await asyncio.sleep(0.01)', limit=60.0)
+    scene.run(f'await until((folder / "{path.name}").exists)', limit=60.0)
 
 
 class TestRace:

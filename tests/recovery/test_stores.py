@@ -15,10 +15,7 @@ class TestMissing:
         await chat.send("hi")
         for name in ("chats.db", "chats.db-wal", "chats.db-shm"):
             (folder / name).unlink(missing_ok=True)
-        for _ in range(120):
-            if chat.error is not None:
-                break
-            await asyncio.sleep(0.05)
+        await asyncio.wait_for(until(lambda: chat.error is not None), 6)
         outcome = await chat.send("more")
         result = [
             type(chat.error.cause).__name__ if chat.error else None,
@@ -36,8 +33,7 @@ class TestMissing:
         found = scene.run("""
         chat = make_agent(Reply(" ".join(["word"] * 900), delay=0.01)).chat("c")
         sent = chat.send("hi")
-        while not chat.messages[1:]:
-            await asyncio.sleep(0.01)
+        await until(lambda: chat.messages[1:])
         for name in ("chats.db", "chats.db-wal", "chats.db-shm"):
             (folder / name).unlink(missing_ok=True)
         outcome = await sent
