@@ -37,6 +37,13 @@ class TestLook:
         labels = page.locator(".cn-sources").evaluate_all(read)
         assert [label.split('"')[1] for label in labels] == ["Footnotes", "Sources"]
 
+    def test_size_of_the_host(self, show: Show) -> None:
+        """DESIGN.md: whoever has made the host's text larger reads the panel as large."""
+        page = show("talk")
+        page.evaluate("() => document.body.style.setProperty('--jp-content-font-size1', '18px')")
+        for text in (page.locator(".cn-md p").first, page.locator(".cn-words"), page.get_by_role("textbox")):
+            assert text.evaluate("one => getComputedStyle(one).fontSize") == "18px"
+
     def test_words_beside_figures(self, show: Show) -> None:
         """DESIGN.md: a cell with words keeps a width to read in, and the table scrolls in its own box."""
         page = show("rich")
