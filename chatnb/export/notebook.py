@@ -8,24 +8,12 @@ from collections.abc import Mapping, Sequence
 
 from .._json import JsonValue
 from ..messages import DataPart, FilePart, TextPart, ToolPart, UIMessage
-from .calls import outputs_by_call, plain
+from .calls import RICHEST, outputs_by_call, plain
 from .markdown import escape_raw_html
 from .sanitise import sanitise
 from .transcript import markdown_call, steering_text
 
 _ROLES = {"user": "**You**", "assistant": "", "system": "**System**"}
-_KEPT_TYPES = frozenset(
-    {
-        "image/png",
-        "image/jpeg",
-        "image/svg+xml",
-        "text/html",
-        "text/markdown",
-        "text/latex",
-        "application/json",
-        "text/plain",
-    }
-)
 
 Cell = dict[str, JsonValue]
 
@@ -124,7 +112,7 @@ def _output(item: Mapping[str, JsonValue]) -> JsonValue:
         name = "stderr" if item["stream"] == "stderr" else "stdout"
         return {"output_type": "stream", "name": name, "text": plain(str(item.get("text", "")))}
     bundle = item["data"] if isinstance(item.get("data"), Mapping) else item
-    data = {kind: _content(kind, value) for kind, value in bundle.items() if kind in _KEPT_TYPES}
+    data = {kind: _content(kind, value) for kind, value in bundle.items() if kind in RICHEST}
     return {"output_type": "display_data", "data": data, "metadata": {}} if data else None
 
 

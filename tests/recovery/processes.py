@@ -17,6 +17,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+# Pieces: an answer that is being written, and the opening that comes after.
+PARTIAL = """
+chat = make_agent(Reply("one two three four", delay=0.03), {options}).chat("c")
+await chat.send("hi"{body})
+"""
+OPEN = """
+chat = make_agent({steps}).chat("c")
+stable = await chat.stable()
+result = shown(chat)
+"""
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -122,6 +132,21 @@ class Scene:
     def hooks(self) -> list[dict[str, Any]]:
         """The calls of hooks, over all processes."""
         return [json.loads(line) for line in self.lines("hooks")]
+
+
+def crash_in_text(scene: Scene, options: str = "", body: str = "", n: int = 2) -> None:
+    """Let a process die while an answer of four words is written, after the n-th batch of its log."""
+    scene.crash(PARTIAL.format(options=options, body=body), at=f"chunk.flushed:{n}")
+
+
+def reopen(scene: Scene, steps: str = '"(on)"', **options: Any) -> Any:
+    """Open the chat in another process, wait until it is stable, and return what is to be seen of it."""
+    return scene.run(OPEN.format(steps=steps), **options)
+
+
+def recoveries(scene: Scene) -> list[dict[str, Any]]:
+    """Return what the calls of `on_chat_recovery` were told."""
+    return [h for h in scene.hooks if h["hook"] == "on_chat_recovery"]
 
 
 # --- the nursery's side ---------------------------------------------------------------------------------------------

@@ -2,31 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tests.recovery.processes import Scene
-
-PARTIAL = """
-chat = make_agent(Reply("one two three four", delay=0.03), {options}).chat("c")
-await chat.send("hi"{body})
-"""
-OPEN = """
-chat = make_agent({steps}).chat("c")
-stable = await chat.stable()
-result = shown(chat)
-"""
-
-
-def crash_in_text(scene: Scene, options: str = "", body: str = "", n: int = 2) -> None:
-    scene.crash(PARTIAL.format(options=options, body=body), at=f"chunk.flushed:{n}")
-
-
-def reopen(scene: Scene, steps: str = '"(on)"', **options: Any) -> Any:
-    return scene.run(OPEN.format(steps=steps), **options)
-
-
-def recoveries(scene: Scene) -> list[dict[str, Any]]:
-    return [h for h in scene.hooks if h["hook"] == "on_chat_recovery"]
+from tests.recovery.processes import Scene, crash_in_text, recoveries, reopen
 
 
 class TestStash:

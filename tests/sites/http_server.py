@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import re
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -116,3 +121,25 @@ def event_lines(response: httpx.Response) -> Iterator[tuple[str, Any]]:
             name = line[7:]
         elif line.startswith("data: ") and name:
             yield name, json.loads(line[6:])
+
+
+@contextmanager
+def served_by_command(folder: Path, *words: str, **environment: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Run `chatnb` with some words, in a folder and with further variables; yields its address and the process."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from chatnb.sites.cli import main; main()", *words],
+        cwd=folder,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        found = re.search(r"http://127\.0\.0\.1:\d+", line)
+        assert found, line + (process.stderr.read() if process.stderr else "")
+        yield found.group(), process
+    finally:
+        process.terminate()
+        process.communicate(timeout=15)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import re
 import signal
 import sqlite3
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +17,7 @@ import pytest
 from a2a.types.a2a_pb2 import GetTaskRequest, TaskState
 from a2a.utils.errors import InternalError
 
+from tests.sites.http_server import served_by_command
 from tests.sites.test_a2a_tasks import approvals, ask, caller, text_of
 
 DONE, WAITS, FAILED, WORKING = (
@@ -78,30 +76,17 @@ def serving(folder: Path, kill_at: str | None = None) -> Iterator[str]:
 def served(folder: Path, kill_at: str | None = None) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """Run `chatnb a2a`; yields its address and process."""
     (folder / "prototype.py").write_text(PROTOTYPE)
-    environment = {**os.environ, "CHATNB_STORE": str(folder / "chats.db"), "CHATNB_IDENTITY": "ann"}
+    variables = {"CHATNB_STORE": str(folder / "chats.db"), "CHATNB_IDENTITY": "ann"}
     if kill_at is not None:
-        environment["CHATNB_KILL_AT"] = kill_at
-    code = "from chatnb.sites.cli import main; main()"
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, "a2a", "prototype:agent", "--port", "0", "--authenticate", "prototype:who"],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        found = re.search(r"http://127\.0\.0\.1:\d+", line)
-        assert found, line + (process.stderr.read() if process.stderr else "")
-        yield found.group(), process
-        if kill_at is not None:
-            assert process.wait(15) == -9
-    finally:
-        process.send_signal(signal.SIGCONT)
-        process.terminate()
-        process.communicate(timeout=15)
+        variables["CHATNB_KILL_AT"] = kill_at
+    words = ("a2a", "prototype:agent", "--port", "0", "--authenticate", "prototype:who")
+    with served_by_command(folder, *words, **variables) as (address, process):
+        try:
+            yield address, process
+            if kill_at is not None:
+                assert process.wait(15) == -9
+        finally:
+            process.send_signal(signal.SIGCONT)
 
 
 def decide(address: str, task: Any) -> httpx.Response | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import pytest
 from chatnb import Agent, errors
 from chatnb.sites import requirements
 from chatnb.sites.http import app
-from tests.sites.http_server import Client, answer_of, user
+from tests.sites.http_server import Client, answer_of, served_by_command, user
 
 PROTOTYPE = '''
 from chatnb import Agent, action
@@ -35,31 +34,8 @@ agent = Agent(ScriptedModel([Reply("one two three four five six seven", delay=DE
 def served(folder: Path, *args: str, delay: float = 0.0) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """Start `chatnb serve prototype:agent`; yields its address and process."""
     (folder / "prototype.py").write_text(PROTOTYPE.replace("DELAY", str(delay)))
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "from chatnb.sites.cli import main; main()",
-            "serve",
-            "prototype:agent",
-            "--port",
-            "0",
-            *args,
-        ],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        found = re.search(r"http://127\.0\.0\.1:\d+", line)
-        assert found, line + (process.stderr.read() if process.stderr else "")
-        yield found.group(), process
-    finally:
-        process.terminate()
-        process.communicate(timeout=15)
+    with served_by_command(folder, "serve", "prototype:agent", "--port", "0", *args) as started:
+        yield started
 
 
 class TestServe:
