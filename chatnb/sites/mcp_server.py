@@ -54,6 +54,13 @@ class Tools:
         self._place = place
         self._identity = identity
         self._actions = {a.name: a for a in place.agent.actions if is_exposed(a, "mcp")}
+        self._contracts = {
+            a.name: Draft202012Validator(
+                advertised_output(a.output), format_checker=Draft202012Validator.FORMAT_CHECKER
+            )
+            for a in self._actions.values()
+            if a.options.mcp_output_schema and a.output is not None
+        }
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
         """Return a tool's input schema, or None."""
@@ -62,7 +69,9 @@ class Tools:
 
     async def list_all(self, _context: Context, _params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         """Answer `tools/list`."""
-        return types.ListToolsResult(tools=[_tool(action) for action in self._actions.values()])
+        return types.ListToolsResult(
+            tools=[_tool(action, self._contracts.get(action.name)) for action in self._actions.values()]
+        )
 
     async def call(
         self, context: Context, params: types.CallToolRequestParams
@@ -112,12 +121,13 @@ class Tools:
         text = settled.output if isinstance(settled.output, str) else dumps(settled.output)
         content: list[types.ContentBlock] = [types.TextContent(type="text", text=self._clean(text))]
         content += [image for item in settled.images if (image := _image(item)) is not None]
-        if not action.options.mcp_output_schema or action.output is None:
+        contract = self._contracts.get(settled.action)
+        if contract is None or action.output is None:
             return types.CallToolResult(content=content)
         structured = action.output.dump_python(settled.value, mode="json", by_alias=True)
         if isinstance(structured, list):
             structured = {"items": structured}
-        problem = _contract_problem(action, structured, settled)
+        problem = _contract_problem(contract, structured, settled)
         if problem is not None:
             return self._failed(settled, problem)
         return types.CallToolResult(content=content, structured_content=structured)
@@ -131,16 +141,13 @@ class Tools:
         return text if self._place.redact is None else self._place.redact(text)
 
 
-def _tool(action: Action) -> types.Tool:
-    schema = None
-    if action.options.mcp_output_schema and action.output is not None:
-        schema = advertised_output(action.output)
+def _tool(action: Action, contract: Draft202012Validator | None) -> types.Tool:
     return types.Tool(
         name=action.name,
         title=action.title,
         description=action.description,
         input_schema=action.input_schema,
-        output_schema=schema,
+        output_schema=contract.schema if contract is not None else None,
         annotations=types.ToolAnnotations.model_validate(mcp_hints(action)),
     )
 
@@ -153,23 +160,18 @@ def _image(item: JsonValue) -> types.ImageContent | None:
     return types.ImageContent(type="image", data=url.partition(",")[2], mime_type=item["mediaType"])
 
 
-def _contract_problem(action: Action, structured: JsonValue, settled: Settled) -> CallFailure | None:
+def _contract_problem(contract: Draft202012Validator, structured: JsonValue, settled: Settled) -> CallFailure | None:
     """Return why a result does not fit what is advertised, in its JSON form; no value is said."""
-    if action.output is None:
-        return None
-    schema = advertised_output(action.output)
-    checker = Draft202012Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER)
-    issues = tuple((_path(error, action), str(error.validator)) for error in checker.iter_errors(structured))
+    issues = tuple((_path(error, contract.schema), str(error.validator)) for error in contract.iter_errors(structured))
     if not issues:
         return None
-    error = contract_error(action.name, issues, effect=settled.effect)
+    error = contract_error(settled.action, issues, effect=settled.effect)
     error.contract = "mcp"
     return failure_of(error)
 
 
-def _path(error: ValidationError, action: Action) -> str:
+def _path(error: ValidationError, schema: Any) -> str:
     """Return the path of an issue: declared names alone, since the keys of a dict are values."""
-    schema: Any = advertised_output(action.output) if action.output is not None else {}
     steps: list[str] = []
     for step in error.absolute_path:
         if isinstance(step, int):
