@@ -79,7 +79,7 @@ class TurnOffer:
             move_inputs(tx, held, "held", "waiting")
         for input_ in held:
             input_.row = replace(input_.row, state="waiting")
-            engine.queue.put(input_)
+        engine.queue.put_behind_first(held)  # they came before all that waits
         engine.queue_changed()
         return held
 

@@ -84,8 +84,8 @@ class EngineRecovery(EngineEdits):
                 self.set_state(interruption=None)
             return
         offer.end("discarded")
-        self.tell_first(offer)
         offer.release()
+        self.tell_first(offer)
         self.kick()
 
     def tell_first(self, ended: Offer | TakeUp) -> None:

@@ -163,6 +163,24 @@ class TestOffers:
             assert shown(mock) == ["a", "b", "c", "to c"]
             assert mock.store.load_inputs("chat-1", ("waiting", "held", "taken")) == []
 
+    @pytest.mark.parametrize(
+        ("accept", "wanted"), [(True, ["a", "one", "b", "two", "c"]), (False, ["a", "b", "one", "c"])]
+    )
+    async def test_order_of_held_inputs(self, accept: bool, wanted: list[str]) -> None:
+        """What was held runs before what was sent right after Continue or Discard: it came before that."""
+        agent = Agent(StrictModel([HANGING, "one", "two", "three"]), recovery=Recovery(auto=False))
+        async with mock_chat(agent) as mock:
+            mock.chat.send("a")
+            await mock.clock.advance(1.0)
+            mock.chat.send("b")
+            await mock.restart(kill=True)
+            if accept:
+                mock.chat.continue_last_turn()
+            else:
+                mock.chat.discard()
+            await mock.chat.send("c")
+            assert shown(mock)[:5] == [*wanted, "two"][:5]
+
     async def test_cleared_away(self) -> None:
         """`clear` ends an offered turn: its `on_turn_complete` is called now, not at the next opening."""
         agent = Agent(StrictModel([HANGING, "to b"]), recovery=Recovery(auto=False), concurrency="drop")
