@@ -17,6 +17,8 @@ logger = logging.getLogger("chatnb.widget")
 
 GAP = 1.0
 """Seconds between two updates of a transcript, at least."""
+RATE = 100_000
+"""Characters a second at most, over time: the page reads a long transcript anew each time, though it is hidden."""
 KEPT = 20
 """Outputs that are kept up to date; a cell that ran again has made newer ones."""
 
@@ -92,7 +94,7 @@ class TranscriptOutputs:
         """A turn or chat action has ended; on the runtime."""
         self._timers = timers
         if self._ids and self._due is None:
-            self._due = timers.call_at(max(timers.time(), self._last + GAP), lambda: self._update(timers))
+            self._due = timers.call_at(max(timers.time(), self._last + self._gap()), lambda: self._update(timers))
 
     def cell_ended(self) -> None:
         """Make an update that is due now, as output of the cell that ends: who runs a notebook hears of no later one.
@@ -110,12 +112,16 @@ class TranscriptOutputs:
             self._due = None
         self._ids.clear()
 
+    def _gap(self) -> float:
+        size = sum(len(str(form)) for bundle in list(self._ids.values()) for form in bundle.values())
+        return max(GAP, size / RATE)
+
     def _take(self) -> Bundle | None:
         """Return what is due, if anything is. Where a page is open it comes in its own time."""
         if self._due is None or self._timers is None:
             return None
         now = self._timers.time()
-        if self._is_seen() and now < self._last + GAP:
+        if self._is_seen() and now < self._last + self._gap():
             return None
         self._due.cancel()
         self._last = now

@@ -50,6 +50,20 @@ class TestUpdates:
         assert all(later - earlier >= 1 for earlier, later in itertools.pairwise(times))
         assert set(shelf.shown().values()) == {"turn 29"}
 
+    def test_a_long_one_less_often(self) -> None:
+        """Section 9: at most once a second, and one of a megabyte every ten: the page reads all of it each time."""
+        shelf = Shelf()
+        shelf.turn("x" * 1_000_000)
+        shelf.outputs.add()
+        for number in range(40):
+            shelf.turn(f"{number:04d}" * 250_000)
+            shelf.time.run(1)
+        shelf.time.run(11)
+        times = [at for at, *_ in shelf.published[1:]]
+        assert len(times) == 5
+        assert all(later - earlier >= 10 for earlier, later in itertools.pairwise(times))
+        assert set(shelf.shown().values()) == {"0039" * 250_000}
+
     def test_never_while_streaming(self) -> None:
         """Section 9: never while streaming; its end comes later."""
         shelf = Shelf()
