@@ -26,6 +26,7 @@ class Laws:
         self.seen: set[str] = set()
         self.offered: str | None = None
         self.saw_offer = False
+        self.refused: set[str] = set()
         self.resyncs = 0
         self.checks = 0
         self.deaths = 0
@@ -278,6 +279,12 @@ class Laws:
         rows = [r for r in inner.load_inputs("chat", INPUT_STATES) if r.id not in self.seen and r.state != "held"]
         self.seen |= {r.id for r in rows}
         followers = [r for r in rows if r.kind == "action-turn"]
+        self.refused = {
+            id_
+            for row in rows
+            if row.id in by_input and (by_input[row.id].error or {}).get("stage") == "on_validate_messages"
+            for id_ in (row.id, *(row.payload or {}).get("supersedes", ()))
+        }
         in_tree = {node.message_id for node in inner.load_nodes("chat")}
         reference = self.reference
         former = next((t for t in turns if t.id == self.offered), None)
@@ -295,10 +302,9 @@ class Laws:
         if row.state == "skipped" or row.kind in ("decision", "action-turn", "recovery"):
             return
         answer = turn.assistant_id if turn is not None and turn.assistant_id in in_tree else None
-        stage = (turn.error or {}).get("stage") if turn is not None else None
         if row.kind == "send":
             id_ = payload["message"]["id"]
-            if stage == "on_validate_messages":
+            if row.id in self.refused and id_ in in_tree:
                 reference.add_branch(id_, "user")
                 return
             if id_ in in_tree:
@@ -326,10 +332,11 @@ class Laws:
             if answer is not None and reference.on_chain(answer) is None:
                 reference.answer(answer)
         elif row.kind == "action":
-            self._follow_action(payload["action"], by_input, followers, in_tree)
+            follower = next((f for f in followers if f.body is not None and f.body == row.body), None)
+            self._follow_action(payload["action"], by_input, follower, in_tree)
 
     def _follow_action(
-        self, action: dict[str, Any], by_input: dict[str, Any], followers: list[Any], in_tree: set[str]
+        self, action: dict[str, Any], by_input: dict[str, Any], follower: Any, in_tree: set[str]
     ) -> None:
         reference, kind, id_ = self.reference, action["type"], str(action.get("messageId"))
         answers = False
@@ -350,13 +357,16 @@ class Laws:
             answers = role == "user"
             if role is not None and reference.head is not None:
                 reference.head.id = next((m.id for m in self._nodes() if action["text"] in m.text), None)
+        elif kind in ("drop", "again"):
+            reference.keep(-2 if kind == "drop" else -1)
+            answers = follower is not None
         elif kind == "regenerate":
             target = reference.to_answer(action.get("messageId"))
             if not isinstance(target, str):
                 reference.regenerate(target)
                 answers = True
         if answers:
-            turn = by_input.get(followers.pop(0).id) if followers else None
+            turn = by_input.get(follower.id) if follower is not None else None
             if turn is not None and turn.assistant_id in in_tree:
                 reference.answer(turn.assistant_id)
 

@@ -53,7 +53,7 @@ class ChatMachine(RuleBasedStateMachine):
         self.loop = asyncio.new_event_loop()
         self.world: World
         self.laws: Laws
-        self.count = 0
+        self.count = self.bodies = 0
         self.submissions: list[Any] = []
         self.second_death: tuple[str, int] | None = None
         self.rounds: int | None = None
@@ -149,11 +149,20 @@ class ChatMachine(RuleBasedStateMachine):
     @rule(plan=plans, place=st.one_of(st.none(), places))
     def act_regenerate(self, plan: Any, place: int | None) -> None:
         id_ = self._id(place)
-        self._input(lambda chat: chat.act({"type": "regenerate", "messageId": id_}), plan)
+        self._input(lambda chat: chat.act({"type": "regenerate", "messageId": id_}, body=self._body()), plan)
+
+    @rule(plan=plans, kind=st.sampled_from(("drop", "again")))
+    def own_action(self, plan: Any, kind: str) -> None:
+        self._input(lambda chat: chat.act({"type": kind}, body=self._body()), plan)
 
     @rule(plan=plans)
     def continue_(self, plan: Any) -> None:
         self._input(lambda chat: chat.continue_last_turn(), plan)
+
+    def _body(self) -> dict[str, Any]:
+        """Return what tells an input, and the turn of a chat action, from all others."""
+        self.bodies += 1
+        return {"n": self.bodies}
 
     def _id(self, place: int | None) -> str | None:
         if place is None:
@@ -166,7 +175,7 @@ class ChatMachine(RuleBasedStateMachine):
         id_ = self._id(place)
         self.count += 1
         text = f"text e{self.count}."
-        self._input(lambda chat: chat.edit(id_, text), plan)
+        self._input(lambda chat: chat.edit(id_, text, body=self._body()), plan)
 
     @rule(kind=st.sampled_from(("undo", "undo", "redo", "clear")))
     def move(self, kind: str) -> None:

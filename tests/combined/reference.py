@@ -167,6 +167,11 @@ class Reference:
         self.set([n for n in self.chain if n.id != id])
         return True
 
+    def keep(self, end: int) -> None:
+        """Keep the chain up to a place, as Python slices count."""
+        kept = self.chain[:end]
+        self._move(kept[-1] if kept else None)
+
     def set(self, wanted: list[Node]) -> None:
         """Make a list of known messages the chain: what is there already is followed, the rest is new."""
         head: Node | None = None

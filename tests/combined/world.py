@@ -11,7 +11,9 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel
 
 from chatnb import ActionContext, Agent, ClientTool, Compaction, Recovery, Steering, _killpoint, action
 from chatnb.errors import LeaseLostError
@@ -114,6 +116,18 @@ class Config:
     compaction: bool = False
     auto: bool = True
     recovery_hook: bool = False
+
+
+class Drop(BaseModel):
+    """Take the last exchange off the history."""
+
+    type: Literal["drop"] = "drop"
+
+
+class Again(BaseModel):
+    """Take the last message off, and answer what is there then."""
+
+    type: Literal["again"] = "again"
 
 
 class World:
@@ -220,13 +234,19 @@ class World:
             compaction=Compaction(lambda event: world.made % 5 == 0, summarize=lambda event: "a summary")
             if config.compaction
             else None,
+            chat_actions=Drop | Again,
             recovery=Recovery(auto=config.auto, max_attempts=100, max_work=10**6),
         )
+        agent.on_action(self._act)
         if config.recovery_hook:
             agent.on_chat_recovery(lambda event: world._hook("on_chat_recovery", event))
         for name in ("on_validate_messages", "on_turn_start", "on_before_turn_complete", "on_turn_complete"):
             getattr(agent, name)(lambda event, name=name: world._hook(name, event))
         return agent
+
+    def _act(self, event: Any) -> Any:
+        event.chat.history.slice(0, -2 if event.action.type == "drop" else -1)
+        return event.turn() if event.action.type == "again" else None
 
     def _hook(self, name: str, event: Any) -> None:
         self.hook_calls.append((name, event))
