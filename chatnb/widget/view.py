@@ -261,6 +261,8 @@ class ChatWidget(Displayed):
         for observers in (self._trait_notifiers.get(name, {}), self._trait_notifiers.get(traitlets.All, {})):
             for kind in ("change", traitlets.All):
                 for observer in tuple(observers.get(kind, ())):
+                    if isinstance(observer, traitlets.EventHandler) and observer.name is not None:
+                        observer = getattr(self, observer.name)  # a method with `@observe`
                     try:
                         observer(change)
                     except Exception as error:  # noqa: BLE001 - a person's function

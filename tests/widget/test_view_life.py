@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 import pytest
+import traitlets
 from ipywidgets.embed import embed_data, embed_minimal_html
 
 from chatnb import Agent
@@ -41,6 +42,26 @@ class TestTraits:
             await quiet(view)
             assert [new.total.output_tokens for _, new in told if hasattr(new, "total")] == [7]
             assert all(old != new for old, new in told)
+
+    async def test_methods_of_a_subclass(self) -> None:
+        """Section 1: `observe` works as with any traitlets object: a method with `@observe` too."""
+        told: list[Any] = []
+
+        class Mine(ChatWidget):
+            @traitlets.observe("status", "height")
+            def _changed(self, change: Any) -> None:
+                told.append((self, change.name, change.new))
+
+        async with shown("a") as view:
+            mine = Mine(view.mock.chat)
+            await mine.send_message("x")
+            for _ in range(200):
+                if (mine, "status", "ready") in told:
+                    break
+                await asyncio.sleep(0.01)
+            mine.height = "9px"
+            assert told[-2:] == [(mine, "status", "ready"), (mine, "height", "9px")]
+            mine.close()
 
     async def test_pending_is_a_table(self) -> None:
         """Section 1: `pending` as on the chat: a table in a notebook."""
