@@ -136,6 +136,21 @@ class TestLong:
         expect(page.locator("li a")).to_have_count(100)
         assert page.locator("tbody tr").evaluate_all(kept) == 2000
 
+    def test_deep_values(self, show: Show) -> None:
+        """5.4 of widget.md: however deep an argument is, it is shown in full and can be decided on."""
+        page = show("approval")
+        page.evaluate(
+            """() => {
+              const order = JSON.parse('['.repeat(2000) + '"bottom"' + ']'.repeat(2000));
+              const { message } = window.kernel.snapshot.messages[1];
+              const item = {...window.kernel.snapshot.pending[0], args: {order}};
+              const parts = [{...message.parts[1], input: item.args}];
+              window.kernel.ops({op: 'msg', message: {...message, parts}, after: 'u1'}, {op: 'pending', items: [item]});
+            }"""
+        )
+        expect(page.locator(".cn-approval")).to_contain_text("bottom")
+        expect(page.get_by_role("button", name="Approve")).to_be_enabled()
+
     def test_entities(self, show: Show) -> None:
         """Section 4 of widget.md: entities are the characters they stand for, what is none stays, none is markup."""
         page = show("empty")

@@ -44,6 +44,8 @@ export function Value({ value, depth = 0, isOpen }: { value: Json; depth?: numbe
   if (isAsset(value)) {
     return <AssetText asset={value} draw={(text) => <Value value={value.mediaType === "application/json" ? parse(text) : text} />} /> as VNode;
   }
+  // Deeper than anybody reads it is its text: each level takes of the page's stack.
+  if (depth > 50) value = JSON.stringify(value);
   if (typeof value === "string") {
     return value.includes("\n") ? <pre class="cn-pre" dir="auto" tabIndex={0}>{visible(value)}</pre> : <span class="cn-string" dir="auto">{visible(value)}</span>;
   }
