@@ -7,9 +7,11 @@ import gc
 import weakref
 from typing import Any
 
+import pytest
 from sqlalchemy import text
 
 from chatnb import Agent
+from chatnb.errors import StoreUnavailableError
 from chatnb.models import Reply, ScriptedModel
 from chatnb.testing import mock_chat
 
@@ -79,3 +81,28 @@ class TestMemory:
             forget_requests(mock, model)
             gc.collect()
             assert [ref for ref in runs[:-1] if ref() is not None] == []
+
+
+class TestSignsOfLife:
+    """An outage of the store is told once, however long it is, and the heart goes on beating."""
+
+    async def test_outages(self, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+        async with mock_chat(Agent(ScriptedModel(["answer"]))) as mock:
+            composition, store = mock.chat._composition, mock.chat._engine.store
+            fates = [StoreUnavailableError("away"), StoreUnavailableError("away"), None, ValueError("odd"), None]
+            beats: list[object] = []
+
+            def heartbeat(leases: dict[str, str]) -> set[str]:
+                beats.append(leases)
+                fate = fates[min(len(beats), len(fates)) - 1]
+                if fate is not None:
+                    raise fate
+                return set()
+
+            monkeypatch.setattr(store, "heartbeat", heartbeat)
+            composition.runtime.spawn(composition._beat(store), name="heartbeat")
+            await mock.clock.advance(30)
+            assert len(beats) == 6
+            told = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+            assert told == [f"no sign of life can be written: {text}" for text in ("away", "odd")]
+            assert all(record.exc_info is None for record in caplog.records)
