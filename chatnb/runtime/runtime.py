@@ -111,6 +111,28 @@ class Runtime:
                 raise RuntimeError("The runtime of chatnb has ended.")
         return future.result()
 
+    def call_if_free(self, fn: Callable[[], T], within: float) -> T | None:
+        """Run `fn` on the loop if that comes to it in time; what was not begun by then is never run.
+
+        Args:
+            fn: A sync function that never waits for the calling thread.
+            within: Seconds. The loop may wait for a locked store.
+
+        Returns:
+            What it returns; None if it was not run. What it raises is raised.
+        """
+        if self.on_loop():
+            return fn()
+        future: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+        def run() -> None:
+            if future.set_running_or_notify_cancel():
+                _into(future, fn, ())
+
+        self.loop.call_soon_threadsafe(run)
+        concurrent.futures.wait([future], within)
+        return None if future.cancel() else future.result()
+
     def spawn(
         self, work: Coroutine[Any, Any, T], *, name: str, context: contextvars.Context | None = None
     ) -> asyncio.Task[T]:

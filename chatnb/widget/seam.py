@@ -65,6 +65,11 @@ class ChatSeam:
         result: T = self._runtime.call(function, *args)
         return result
 
+    def call_if_free(self, function: Callable[[], T], within: float) -> T | None:
+        """Call a function on the runtime's loop if that is free in time, else not at all: None."""
+        result: T | None = self._runtime.call_if_free(function, within)
+        return result
+
     def spawn(self, work: Coroutine[Any, Any, object], name: str) -> None:
         """Start a task on the runtime."""
         self._runtime.spawn(work, name=name)

@@ -36,6 +36,9 @@ logger = logging.getLogger("chatnb.widget")
 
 T = TypeVar("T")
 
+FREE_WITHIN = 0.5
+"""Seconds that the end of a cell waits for the runtime."""
+
 STATE_TRAITS = (
     "messages",
     "status",
@@ -354,8 +357,9 @@ class ChatWidget(Displayed):
     def _is_settled(self) -> bool:
         return self._panel is not None and self._panel.is_settled
 
-    def _on_runtime(self, function: Callable[[], T]) -> T:
-        return self._open().seam.call(function)
+    def _on_runtime(self, function: Callable[[], T]) -> T | None:
+        # A cell does not wait for its end because the store is locked.
+        return self._open().seam.call_if_free(function, FREE_WITHIN)
 
     def _on_settled(self) -> None:
         if self._panel is not None and self._outputs is not None and not self._is_closed and not self._is_resting:

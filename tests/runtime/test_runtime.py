@@ -151,6 +151,40 @@ class TestPost:
             runtime.call(lambda: 1 // 0)
 
 
+class TestCallIfFree:
+    def test_what_waited_too_long_is_never_run(self, runtime: Runtime) -> None:
+        """A cell's end asks a loop that may wait for a locked store: nothing is lost, and nothing runs unheard of."""
+        ran: list[str] = []
+        free, busy = threading.Event(), threading.Event()
+
+        def block() -> None:
+            busy.set()
+            free.wait(DEADLINE)
+
+        runtime.post(block)
+        assert busy.wait(DEADLINE)
+        assert runtime.call_if_free(lambda: ran.append("late"), within=0.01) is None
+        free.set()
+        assert runtime.call_if_free(lambda: tuple(ran), within=DEADLINE) == ()
+
+    def test_what_was_begun_is_waited_for(self, runtime: Runtime) -> None:
+        entered, go = threading.Event(), threading.Event()
+
+        def slow() -> str:
+            entered.set()
+            go.wait(DEADLINE)
+            return "done"
+
+        def let_go() -> None:
+            entered.wait(DEADLINE)
+            threading.Timer(0.6, go.set).start()
+
+        threading.Thread(target=let_go).start()
+        assert runtime.call_if_free(slow, within=0.5) == "done"
+        with pytest.raises(ZeroDivisionError):
+            runtime.call_if_free(lambda: 1 / 0, within=DEADLINE)
+
+
 class TestSpawn:
     def test_unretrieved_exception(self, runtime: Runtime, caplog: pytest.LogCaptureFixture) -> None:
         """C5: a task's exception that nobody retrieves is one record with its traceback, without a collection."""
