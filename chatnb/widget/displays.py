@@ -205,7 +205,7 @@ class Displayed(anywidget.AnyWidget):
         self._is_resting = True
 
     def _wake(self) -> None:
-        if self._is_resting and self._panel is not None:
+        if self._is_resting and not self._is_closed and self._panel is not None:
             self._is_resting = self._was_replaced = False
             self._panel.wake()
             self.layout.open()

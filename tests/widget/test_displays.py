@@ -212,6 +212,16 @@ class TestRest:
             assert widget.get_state()["_snapshot"]["messages"]
             widget.close()
 
+    async def test_closed_at_rest(self, cells: Cells) -> None:
+        """It stays closed, and says so where it is shown."""
+        async with mock_chat(Agent(ScriptedModel(["one"]))) as mock:
+            widget = await self.rested(cells, mock.chat)
+            widget.close()
+            assert "closed" in widget._bundle()["text/html"]
+            with pytest.raises(AttributeError):
+                widget.model_id  # noqa: B018
+            assert not is_awake(widget)
+
     async def test_in_a_box(self, cells: Cells) -> None:
         async with mock_chat(Agent(ScriptedModel(["one"]))) as mock:
             widget = await self.rested(cells, mock.chat)
