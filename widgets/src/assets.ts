@@ -24,11 +24,13 @@ const shared: Shared = ((globalThis as Record<symbol, unknown>)[Symbol.for("chat
 export class Assets {
   private loading = new Map<string, Loading>();
   private waiting = new Map<string, Set<() => void>>();
+  private heardAt = 0;
 
   /** Asks the kernel for a missing one; set by whoever owns the connection. */
   request: (hash: string) => void = () => undefined;
 
   add(frame: AssetFrame, buffer: DataView): void {
+    this.heardAt = Date.now();
     if (shared.blobs.has(frame.hash)) return;
     let entry = this.loading.get(frame.hash);
     if (!entry || entry.pieces.length !== frame.count) {
@@ -71,6 +73,9 @@ export class Assets {
       let before = -1;
       const look = (): void => {
         if (!this.waiting.get(hash)?.size) return;
+        // While others come this one stands in the line behind them.
+        const left = this.heardAt + PATIENCE - Date.now();
+        if (left > 0) return void setTimeout(look, left);
         const pieces = this.loading.get(hash)?.pieces.filter(Boolean).length ?? 0;
         if (pieces === Math.max(0, before)) ask();
         before = pieces;

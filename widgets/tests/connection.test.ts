@@ -246,3 +246,23 @@ describe("commands", () => {
     expect(transport.sent).toHaveLength(before);
   });
 });
+
+describe("assets", () => {
+  it("widget.md 3.1: while others come none is asked for again; what stays out is, once the line is quiet", () => {
+    const { transport, connection, greet } = connect();
+    greet([]);
+    const piece = (hash: string): void => {
+      const frame = { type: "asset" as const, v: 1, epoch: "e1", hash, mediaType: "image/png", index: 0, count: 1 };
+      connection.assets.add(frame, new DataView(new ArrayBuffer(8)));
+    };
+    const hashes = Array.from({ length: 40 }, (_, n) => `line-${n}`);
+    for (const hash of hashes) connection.assets.whenLoaded(hash, () => undefined);
+    for (const hash of hashes) {
+      vi.advanceTimersByTime(34);
+      if (hash !== "line-7") piece(hash);
+    }
+    expect(transport.of("getAsset")).toEqual([]);
+    vi.advanceTimersByTime(500);
+    expect(transport.of("getAsset").map((command) => command.hash)).toEqual(["line-7"]);
+  });
+});
