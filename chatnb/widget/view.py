@@ -268,7 +268,7 @@ class ChatWidget(Displayed):
                         observer = getattr(self, observer.name)  # a method with `@observe`
                     try:
                         observer(change)
-                    except Exception as error:  # noqa: BLE001 - a person's function
+                    except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - a person's function
                         is_link = isinstance(getattr(observer, "__self__", None), traitlets.link)
                         if is_link and isinstance(error, traitlets.TraitError) and self._read_trait(name) != new:
                             continue  # it has set its target, and found a newer value here, which it gets next

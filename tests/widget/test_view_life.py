@@ -40,6 +40,10 @@ class TestTraits:
             view.widget.observe(lambda change: told.append((change.old, change.new)), ["usage", "queue", "pending"])
             await view.widget.send_message("x")
             await quiet(view)
+            for _ in range(200):
+                if told:
+                    break
+                await asyncio.sleep(0.01)
             assert [new.total.output_tokens for _, new in told if hasattr(new, "total")] == [7]
             assert all(old != new for old, new in told)
 
@@ -62,6 +66,24 @@ class TestTraits:
             mine.height = "9px"
             assert told[-2:] == [(mine, "status", "ready"), (mine, "height", "9px")]
             mine.close()
+
+    @pytest.mark.parametrize("raised", [ValueError, SystemExit, KeyboardInterrupt])
+    async def test_an_observer_stops_nothing(
+        self, raised: type[BaseException], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Section 1: an observer that raises is logged and stops nothing: not the others, nor the other traits."""
+        told: list[str] = []
+
+        def leave(change: Any) -> None:
+            raise raised("out")
+
+        async with shown("a") as view:
+            view.widget.observe(leave, ["messages", "status"])
+            view.widget.observe(lambda change: told.append(change.name), ["messages", "status", "usage"])
+            await view.widget.send_message("x")
+            await quiet(view)
+            assert {"messages", "status", "usage"} <= set(told)
+        assert any("observer of 'status' failed" in record.getMessage() for record in caplog.records)
 
     async def test_pending_is_a_table(self) -> None:
         """Section 1: `pending` as on the chat: a table in a notebook."""
