@@ -123,7 +123,7 @@ async def _resume_calls(run: TurnRun) -> bool:
         ended = await run.site.resume_calls(run)
     finally:
         run.in_calls = False
-    run.take_site_chunks()
+    run.site_chunks.take()
     run.raise_if_stopped()
     if ended.awaiting or run.has_waiting_calls():
         run.awaiting = True
@@ -171,7 +171,7 @@ async def _consume(run: TurnRun, source: Any, stage: str) -> None:
             kind = chunk.get("type")
             if kind == "error":
                 raise StageError(stage, RemoteStreamError(str(chunk.get("errorText") or "the stream failed")))
-            if kind in FRAME_CHUNKS or run.was_sent(chunk):
+            if kind in FRAME_CHUNKS or run.site_chunks.has(chunk):
                 continue
             run.take_join()
             try:

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .._killpoint import kill_point
 from ..errors import LeaseLostError, StoreError
-from ..history import Maker
+from ..history import Maker, TreeEdit
 from ..messages import UIMessage, replace_parts
 from ..models import sum_usage
+from ..store.port import WriteTx
 from .compaction import compact_between_turns
 from .decisions import decisions_laid, lay_over
 from .events import CompletionEvent
 from .failure import StageError
+from .inputs import Input
 from .live import holds_content
 from .moves import move_turn
 from .records import CHAT_CLOSED, Outcome, TurnError
@@ -212,7 +214,44 @@ def _write_end(run: TurnRun, verdict: Verdict) -> None:
     """W10: message, head, verdict, usage, input and terminal record in one transaction."""
     engine = run.engine
     usage = sum_usage(run.step_usages)
-    error = verdict.error.to_json() if verdict.error is not None else None
+    edit, continuation = _plan_end(run, verdict)
+    with engine.write() as tx:
+        engine.put_edit(tx, edit)
+        if run.state == "running":
+            move_turn(tx, run.turn_id, "running", "finishing")
+        move_turn(
+            tx,
+            run.turn_id,
+            "finishing" if run.state == "running" else run.state,
+            verdict.status,
+            finish_reason=finish_reason(run, verdict),
+            error=verdict.error.to_json() if verdict.error is not None else None,
+            usage={**usage_to_json(usage), "steps": run.step, "model": run.definition.model.name},
+            ended_at=run.clock.now(),
+            stash=None,
+            model_stash=None,
+        )
+        _end_inputs(tx, run)
+        if run.resumed is not None and run.resumed.seal is not None:
+            run.resumed.seal(tx, verdict.status)
+        tx.set_chat(
+            usage=usage_to_json(engine.total_usage + usage),
+            terminal=verdict.error.to_terminal(run.turn_id, run.clock.now()) if verdict.error is not None else None,
+            recovering=False,
+            progress=engine.progress,
+        )
+        if run.injected and run.has_asked:
+            tx.use_injected([placed.n for placed in run.injected], run.turn_id)
+        if continuation is not None:
+            tx.add_input(continuation.row)
+    decisions_laid(engine, continuation)
+    engine.tree.commit(edit)
+    engine.end_written(run, usage, continuation)
+
+
+def _plan_end(run: TurnRun, verdict: Verdict) -> tuple[TreeEdit, Input | None]:
+    """Plan the chain with the response and the decisions that came meanwhile; return what goes on because of them."""
+    engine = run.engine
     final, response_id = list(run.final or ()), run.live.message_id
     response = next((_with_late_parts(run, m) for m in final if m.id == response_id), None)
     if response is None and run.live.has_content and not _had_content(run):
@@ -230,47 +269,18 @@ def _write_end(run: TurnRun, verdict: Verdict) -> None:
         in_place=in_place,
         made_by={response_id: Maker(run.turn_id, engine.kernel_id, run.node_id)},
     )
-    with engine.write() as tx:
-        engine.put_edit(tx, edit)
-        if run.state == "running":
-            move_turn(tx, run.turn_id, "running", "finishing")
-        move_turn(
-            tx,
-            run.turn_id,
-            "finishing" if run.state == "running" else run.state,
-            verdict.status,
-            finish_reason=finish_reason(run, verdict),
-            error=error,
-            usage={**usage_to_json(usage), "steps": run.step, "model": run.definition.model.name},
-            ended_at=run.clock.now(),
-            stash=None,
-            model_stash=None,
-        )
-        if run.input.stored:
-            tx.move_input(run.input.row.id, {"taken"}, "done")
-        resumed = run.resumed
-        if resumed is not None and resumed.seal is not None:
-            resumed.seal(tx, verdict.status)
-        for id_ in resumed.inputs if resumed is not None else ():
-            tx.move_input(id_, {"waiting", "taken", "held"}, "done")
-        for id_ in (*run.input.other_rows, *(i.row.id for i in run.steered)):
-            tx.move_input(id_, {"waiting", "held", "taken"}, "done")
-        for row in engine.applied_decisions:
-            tx.move_input(row, {"waiting"}, "done")
-        total = engine.total_usage + usage
-        tx.set_chat(
-            usage=usage_to_json(total),
-            terminal=verdict.error.to_terminal(run.turn_id, run.clock.now()) if verdict.error is not None else None,
-            recovering=False,
-            progress=engine.progress,
-        )
-        if run.injected and run.has_asked:
-            tx.use_injected([placed.n for placed in run.injected], run.turn_id)
-        if continuation is not None:
-            tx.add_input(continuation.row)
-    decisions_laid(engine, continuation)
-    engine.tree.commit(edit)
-    engine.end_written(run, usage, continuation)
+    return edit, continuation
+
+
+def _end_inputs(tx: WriteTx, run: TurnRun) -> None:
+    """Mark all inputs that the turn has answered as done."""
+    if run.input.stored:
+        tx.move_input(run.input.row.id, {"taken"}, "done")
+    resumed = run.resumed.inputs if run.resumed is not None else ()
+    for id_ in (*resumed, *run.input.other_rows, *(i.row.id for i in run.steered)):
+        tx.move_input(id_, {"waiting", "held", "taken"}, "done")
+    for row in run.engine.applied_decisions:
+        tx.move_input(row, {"waiting"}, "done")
 
 
 def settle_interrupted(run: TurnRun) -> bool:

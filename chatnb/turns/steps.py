@@ -108,7 +108,7 @@ class Steps:
             run.step_usages[-1] = step.end.usage
             run.raise_if_stopped()
             ended = await self._run_calls(step.announced)
-            for sent in run.take_site_chunks():
+            for sent in run.site_chunks.take():
                 yield EmittedChunk(sent)
             run.raise_if_stopped()
             self._images.update(ended.images or {})

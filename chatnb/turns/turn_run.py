@@ -34,6 +34,7 @@ from .live import LiveMessage
 from .moves import move_turn
 from .records import CallPhase, CallView, Outcome, TurnError, Update
 from .resumed import Resumed
+from .site_chunks import SiteChunks
 from .steering import steer
 from .submission import Submission
 from .turn import Turn
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("chatnb")
 T = TypeVar("T")
-INPUT_CHUNKS = ("tool-input-start", "tool-input-delta", "tool-input-available")
 
 
 class TurnRun:
@@ -124,29 +124,10 @@ class TurnRun:
         self.has_model_stash = row is not None and row.model_stash is not None
         self.has_tail_note = False
         self._site: CallSite | None = None
-        self._site_chunks: list[WireChunk] = []
-        self._site_sent: set[tuple[str, str]] = set()
+        self.site_chunks = SiteChunks()
         self._sent: list[WireChunk] = []
-        message = engine.tree.message(continues) if continues is not None else None
-        known = row.assistant_id if row is not None else None
-        message_id = message.id if message is not None else known or engine.new_id("msg")
-        if resumed is not None and resumed.fold is not None:
-            self.live = LiveMessage(
-                engine,
-                self.turn_id,
-                message_id,
-                first_seq=resumed.next_seq,
-                fold=resumed.fold,
-                is_step_open=resumed.is_step_open,
-            )
-        else:
-            self.live = LiveMessage(engine, self.turn_id, message_id, message)
+        self.live = self._open_message()
         self.live.client_tools = self.client_tool_names
-        for submission in input_.submissions if resumed is not None else ():
-            # Who reads a turn that goes on gets it from its first chunk.
-            if not len(submission._log):
-                for chunk in resumed.chunks if resumed is not None else ():
-                    submission._log.append(chunk)
         self.node_id = continues if continues is not None else engine.new_id("node")
         """The response's node, set aside before it is stored, so that a compaction can name it."""
         self.identity = TurnIdentity(
@@ -154,13 +135,37 @@ class TurnRun:
             turn_id=self.turn_id,
             number=self.number,
             attempt=self.attempt,
-            message_id=message_id,
+            message_id=self.live.message_id,
         )
         self.checkpoint = Checkpoint(engine.chat_id, lambda: self.engine.read_chain())
         self.context = input_.context.copy()
         enter_context(self.context, self.checkpoint)
         self.goes_on = by_decision or continues is not None or trigger in ("continuation", "recovery")
         """Old calls of the message go on before the model is asked, and the view is made after them."""
+
+    def _open_message(self) -> LiveMessage:
+        """Return the response as this attempt finds it: new, a message that is continued, or what a log holds."""
+        engine, resumed = self.engine, self.resumed
+        message = engine.tree.message(self.continues) if self.continues is not None else None
+        known = resumed.row.assistant_id if resumed is not None else None
+        message_id = message.id if message is not None else known or engine.new_id("msg")
+        if resumed is None:
+            return LiveMessage(engine, self.turn_id, message_id, message)
+        for submission in self.input.submissions:
+            # Who reads a turn that goes on gets it from its first chunk.
+            if not len(submission._log):
+                for chunk in resumed.chunks:
+                    submission._log.append(chunk)
+        if resumed.fold is None:
+            return LiveMessage(engine, self.turn_id, message_id, message)
+        return LiveMessage(
+            engine,
+            self.turn_id,
+            message_id,
+            first_seq=resumed.next_seq,
+            fold=resumed.fold,
+            is_step_open=resumed.is_step_open,
+        )
 
     # --- the whole ----------------------------------------------------------------------------------------------
 
@@ -184,10 +189,8 @@ class TurnRun:
         return outcome
 
     def _beside(self) -> asyncio.Task[None] | None:
-        if self.resumed is None or self.resumed.beside is None:
-            return None
-        watch = self.resumed.beside
-        return self.engine.start(watch(self.lose), f"watch beside {self.turn_id}")
+        watch = self.resumed.beside if self.resumed is not None else None
+        return self.engine.start(watch(self.lose), f"watch beside {self.turn_id}") if watch is not None else None
 
     def lose(self, cause: str) -> None:
         """Break the attempt off: recovery decides whether the turn goes on."""
@@ -281,15 +284,8 @@ class TurnRun:
             "toolName": call.name,
             "input": call.input,
         }
-        self._site_sent |= {(kind, call.tool_call_id) for kind in INPUT_CHUNKS}
+        self.site_chunks.note_input(call.tool_call_id)
         self.live.emit(chunk)
-
-    def was_sent(self, chunk: WireChunk) -> bool:
-        """Tell whether a chunk that `run` passes on, perhaps as a copy, has been sent by the agent site."""
-        if not self._site_sent:
-            return False
-        id_ = chunk.get("toolCallId") or chunk.get("id")
-        return isinstance(id_, str) and (chunk.get("type"), id_) in self._site_sent
 
     def note_sent(self, chunk: WireChunk) -> None:
         """Keep a chunk for all who read this turn."""
@@ -304,11 +300,6 @@ class TurnRun:
                 submission._log.append(chunk)
             submission._admit(self.input)
         self.input.submissions.extend(submissions)
-
-    def take_site_chunks(self) -> list[WireChunk]:
-        """Return what the agent site has sent since the last call."""
-        taken, self._site_chunks = self._site_chunks, []
-        return taken
 
     def has_waiting_calls(self) -> bool:
         """Tell whether a call of the message waits for a person."""
@@ -325,7 +316,7 @@ class TurnRun:
         self.engine.apply_checkpoint(self.checkpoint)
         sent = await steer(self)
         for chunk in sent:
-            self._site_sent.add((chunk["type"], chunk["id"]))
+            self.site_chunks.note_part(chunk)
         self.take_injected()
         return sent
 
@@ -380,9 +371,7 @@ class TurnRun:
         """Check, fold, log and show one chunk (the agent site's way)."""
         self.live.emit(chunk)
         if self.in_calls:
-            self._site_chunks.append(chunk)
-            if "toolCallId" in chunk:
-                self._site_sent.add((chunk["type"], chunk["toolCallId"]))
+            self.site_chunks.add(chunk)
 
     def write(self) -> AbstractContextManager[WriteTx]:
         """Open one durable transaction; the open batch of chunks goes with it."""
