@@ -39,6 +39,7 @@ __all__ = ["Chat"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 MAX_STASH_BYTES = 256 * 1024
+CLOSE_SECONDS = 2.0
 
 
 class Chat(ChatInputs, ChatState):
@@ -291,14 +292,17 @@ class Chat(ChatInputs, ChatState):
         return _copies.export(self, format, path, branches=branches)
 
     def close(self) -> None:
-        """Release the chat: a running turn is interrupted, to go on at the next opening; waiting inputs stay."""
+        """Release the chat: a running turn is interrupted, to go on at the next opening; waiting inputs stay.
+
+        Waits for at most 2 s; what a slow store has to write then is written behind it.
+        """
         self._check_process()
         chats = self._composition.forget(self)
         task = self._runtime.spawn(self._composition.close(chats), name=f"close {self.id}")
         if not self._runtime.on_loop():
             done: concurrent.futures.Future[None] = concurrent.futures.Future()
             self._runtime.call(task.add_done_callback, lambda _: done.set_result(None))
-            done.result(2.0)
+            concurrent.futures.wait([done], CLOSE_SECONDS)
 
     def _whose(self) -> Identity | None:
         return self._identity or find_identity(self.agent.identity, host=self._composition.host.kind)

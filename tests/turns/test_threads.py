@@ -77,6 +77,7 @@ class SlowStore:
         self._store = store
         self.wait = False
         self.free = threading.Event()
+        self.release_chat = store.release_chat
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -167,6 +168,32 @@ class TestClosed:
         assert [m.text for m in chat.messages] == ["hi", "one"]
         again = agent.chat("gone")
         assert [m.text for m in again.messages] == ["hi", "one"]
+        again.close()
+
+    async def test_a_slow_store(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """`close()` waits 2 s at most, and raises nothing then: what is being said is written all the same."""
+        monkeypatch.setattr("chatnb.chat.CLOSE_SECONDS", 0.2)
+        slow, released = SlowStore(memory_store()), threading.Event()
+
+        def release(*args: Any) -> None:
+            slow._store.release_chat(*args)
+            released.set()
+
+        slow.release_chat = release
+        agent = Agent(ScriptedModel([Reply("so far", hang=True), " (on)"]), store=slow, runtime="thread")
+        chat = agent.chat("slow")
+        sent = chat.send("hi")
+        async for chunk in sent:
+            if chunk["type"] == "text-delta":
+                break
+        slow.wait = True
+        chat.close()
+        slow.free.set()
+        outcome = await sent
+        assert (outcome.status, outcome.error and outcome.error.stage) == ("stopped", "closed")
+        assert released.wait(10)
+        again = agent.chat("slow")
+        assert again.messages[1].text.startswith("so far")
         again.close()
 
 
