@@ -145,12 +145,17 @@ def count(store: Path) -> dict[str, float]:
         "tasks": sum(1 for thing in gc.get_objects() if isinstance(thing, asyncio.Task) and not thing.done()),
         "comms": len(comm.get_comm_manager().comms),
         "widgets": len(_instances),
+        "views": sum(len(panel.channel.views) for panel in map(_panel_of, _instances.values()) if panel is not None),
         "objects": len(gc.get_objects()),
         "objects of chatnb": sum(kinds.values()),
         "store MB": store.stat().st_size / 1e6,
         "wal MB": _size(store.with_name(store.name + "-wal")) / 1e6,
         **{f"type {name}": number for name, number in kinds.most_common(40)},
     }
+
+
+def _panel_of(widget: Any) -> Any:
+    return getattr(widget, "_panel", None)
 
 
 def _size(path: Path) -> int:
