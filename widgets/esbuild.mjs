@@ -21,6 +21,9 @@ const PREACT = [
   [/,([\w$]+)\.getDerivedStateFromProps&&\(([\w$]+)\.__s==\2\.state&&\(\2\.__s=[\w$]+\(\{\},\2\.__s\)\),[\w$]+\(\2\.__s,\1\.getDerivedStateFromProps\([\w$]+,\2\.__s\)\)\)/, ""],
   [/\(([\w$]+)=\(([\w$]+)=([\w$]+)\.constructor\)&&\2\.getDerivedStateFromError\)&&\3\.setState\(\2\.getDerivedStateFromError\([\w$]+\)\),/, "$1=0,"],
   [/\("foreignObject"==[\w$]+\|\|"[^"]*MathML"==[\w$]+&&[\w$]+\.test\([\w$]+\)\)&&\([\w$]+="[^"]*xhtml"\),/, ""],
+  [/"dangerouslySetInnerHTML"==[\w$]+\?[\w$]+=[\w$]+:/g, ""],
+  [/[\w$]+\?\([\w$]+\|\|[\w$]+&&\([\w$]+\.__html==[\w$]+\.__html\|\|[\w$]+\.__html==[\w$]+\.innerHTML\)\|\|\([\w$]+\.innerHTML=[\w$]+\.__html\),[\w$]+\.__k=\[\]\):\([\w$]+&&\([\w$]+\.textContent=""\),/, "("],
+  [/[\w$]+=[\w$]+\.replace\(\/xlink\(H\|:h\)\/,"h"\)\.replace\(\/sName\$\/,"s"\);else/, ";else"],
 ];
 function ownPreact(source) {
   for (const [old, now] of PREACT) {
