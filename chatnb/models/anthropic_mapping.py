@@ -199,6 +199,14 @@ class _Marks:
         excess = max(0, len(in_messages) + len(in_system) - MAX_MARKS)
         for block in [*in_messages, *in_system][:excess]:
             del block["cache_control"]
+        self._lengthen([block for block in [*in_system, *in_messages] if "cache_control" in block])
+
+    @staticmethod
+    def _lengthen(marked: list[Block]) -> None:
+        """Make what stands before an hour's mark last an hour too: the API refuses a short one before a long one."""
+        last = max((n for n, block in enumerate(marked) if block["cache_control"].get("ttl") == "1h"), default=-1)
+        for block in marked[:last]:
+            block["cache_control"] = {**block["cache_control"], "ttl": "1h"}
 
 
 def _mark_last(blocks: list[Block], unmarked: list[Block]) -> None:

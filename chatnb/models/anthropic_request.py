@@ -13,6 +13,7 @@ from chatnb.models.anthropic_tools import AnthropicTools, anthropic_tools
 from chatnb.models.port import ModelRequest
 
 MIN_THINKING = 1024
+MIN_TOP_P = 0.95
 Thinking = int | Literal["adaptive"] | None
 
 _SETTINGS = frozenset(
@@ -91,6 +92,8 @@ def anthropic_request(
         tools.rename_inputs(messages)
     else:
         _describe_past_tools(body)
+    if "tools" not in body:
+        body.pop("tool_choice", None)  # it may only stand beside tools
     if thinking is not None and not _is_loop_without_thinking(messages):
         _turn_thinking_on(body, thinking)
     return AnthropicRequest(body, tools)
@@ -135,8 +138,11 @@ def _turn_thinking_on(body: dict[str, Any], thinking: Thinking) -> None:
     body["thinking"] = (
         {"type": "adaptive"} if thinking == "adaptive" else {"type": "enabled", "budget_tokens": thinking}
     )
-    # Neither a temperature nor a forced choice may stand beside thinking.
+    # Neither a temperature, nor a narrower choice of words, nor a forced choice of tools may stand beside thinking.
     body.pop("temperature", None)
+    body.pop("top_k", None)
+    if body.get("top_p", 1) < MIN_TOP_P:
+        del body["top_p"]
     choice = body.get("tool_choice")
     if isinstance(choice, Mapping) and choice.get("type") in ("any", "tool"):
         body["tool_choice"] = {"type": "auto"}

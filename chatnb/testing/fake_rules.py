@@ -241,6 +241,16 @@ def _check_marks(body: _Message, turns: Sequence[_Message]) -> Refusal | None:
     for block in marked:
         if block.get("type") in _THOUGHT or (block.get("type") == "text" and not str(block.get("text")).strip()):
             return refuse("R7", "cache_control cannot be set for thinking or empty text blocks")
+    return _check_order_of_marks(body, turns)
+
+
+def _check_order_of_marks(body: _Message, turns: Sequence[_Message]) -> Refusal | None:
+    """What is processed first may not be kept for a shorter time: tools, then system, then messages."""
+    system = body.get("system")
+    places = [*(body.get("tools") or ()), *(system if isinstance(system, list) else []), *_all_blocks(turns)]
+    times = [mark.get("ttl", "5m") for block in places if (mark := block.get("cache_control")) is not None]
+    if times != sorted(times, key="1h 5m".split().index):
+        return refuse("R7", "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block")
     return None
 
 
@@ -263,6 +273,8 @@ def _check_thinking(body: _Message, turns: Sequence[_Message]) -> Refusal | None
             return refuse("R8", "max_tokens must be greater than thinking.budget_tokens")
     if body.get("temperature", 1) != 1:
         return refuse("R8", "temperature may only be set to 1 when thinking is enabled")
+    if body.get("top_k") is not None or (body.get("top_p") or 1) < 0.95:
+        return refuse("R8", "top_k must be unset and top_p at least 0.95 when thinking is enabled")
     if (body.get("tool_choice") or {}).get("type") in ("any", "tool"):
         return refuse("R8", "Thinking may not be enabled when tool_choice forces tool use")
     last = turns[-1]
@@ -292,6 +304,8 @@ def _check_media(turns: Sequence[_Message]) -> Refusal | None:
 
 def _check_choice(body: _Message) -> Refusal | None:
     choice = body.get("tool_choice") or {}
+    if choice and not body.get("tools"):
+        return refuse("R9", "tool_choice may only be specified while providing tools")
     names = {tool.get("name") for tool in body.get("tools") or ()}
     if choice.get("type") == "tool" and choice["name"] not in names:
         return refuse("R9", "tool_choice.name: no such tool")

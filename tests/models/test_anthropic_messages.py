@@ -266,6 +266,17 @@ class TestCache:
         assert "cache_control" in system[0]
         assert ["cache_control" in block for block in found[0]["content"]] == [False] * 3 + [True] * 3
 
+    def test_an_hour_goes_before_minutes(self) -> None:
+        """A part's mark of an hour: what is marked before it lasts as long, or the API would refuse the request."""
+        hour = {"anthropic": {"cacheControl": {"type": "ephemeral", "ttl": "1h"}}}
+        item = {"type": "text", "text": "a", "providerOptions": hour}
+        system, found = anthropic_messages(
+            [{"role": "system", "content": "s"}, {"role": "user", "content": [item]}, assistant("b"), user("c")]
+        )
+        blocks = [*system, *(block for message in found for block in message["content"])]
+        assert [block["cache_control"].get("ttl") for block in blocks if "cache_control" in block] == ["1h", "1h", None]
+        assert check_request({"model": MODEL, "max_tokens": 8, "system": system, "messages": found}) is None
+
     def test_ephemeral_items_are_not_marked(self) -> None:
         """notebook.md, section 5: the list of variables is not cache-marked; the block before it is."""
         last = {"type": "text", "text": "vars", "providerOptions": EPHEMERAL_OPTIONS}

@@ -434,6 +434,13 @@ class TestOptions:
         assert server.requests[0]["temperature"] == 0.5
         assert server.requests[0]["system"][0]["text"] == "Be brief."
 
+    async def test_settings_that_do_not_go_together(self) -> None:
+        """What may not stand beside thinking, or without tools, is left out: the request is accepted."""
+        settings = {"top_k": 5, "top_p": 0.5, "temperature": 0.5, "tool_choice": {"type": "any"}}
+        with FakeAnthropic(["x"]) as server:
+            await collect(claude(server, thinking=1024), ask("hi", settings=settings))
+        assert not set(settings) & set(server.requests[0])
+
     async def test_count_tokens(self) -> None:
         """`count_tokens` asks the counting endpoint once per distinct request; else an estimate marked so."""
         with FakeAnthropic([]) as server:

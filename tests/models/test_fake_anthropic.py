@@ -55,6 +55,7 @@ def forced(name: str) -> dict[str, Any]:
 
 BAD_ID = {"type": "tool_use", "id": "c:1", "name": "f", "input": {}}
 BAD_RESULT = {"type": "tool_result", "tool_use_id": "c:1", "content": ""}
+HOUR = {**TEXT, "cache_control": {"type": "ephemeral", "ttl": "1h"}}
 FIVE_MARKS = [{**TEXT, **MARK} for _ in range(5)]
 
 REFUSED = [
@@ -102,6 +103,10 @@ REFUSED = [
     ("R7", looped({**thinking(), **MARK}, USE)),
     ("R8", body(thinking={"type": "enabled", "budget_tokens": 1023})),
     ("R8", body(thinking={"type": "enabled", "budget_tokens": 2048})),
+    ("R7", body(says("user", HOUR), system=[{"type": "text", "text": "a", **MARK}])),
+    ("R8", body(thinking=THINK, top_k=5)),
+    ("R8", body(thinking=THINK, top_p=0.5)),
+    ("R9", body(tool_choice={"type": "auto"})),
     ("R8", body(thinking=THINK, temperature=0.5)),
     ("R8", body(thinking=THINK, tools=[TOOL], tool_choice={"type": "any"})),
     ("R8", looped(thinking("hm", sign_thinking(MODEL, "other")), USE)),
