@@ -24,7 +24,7 @@ const TEXT =
 const ENDS = /\n {0,3}(?:(?:([*_-])[ \t]*)(?:\1[ \t]*){2,}(?:\n|$)|\$\$|\\\[)/;
 const ADDRESS = /^(?:[\w.+-]{1,64}@|(?:ftp|https?):\/\/|www\.)/i;
 // Escapes, code, tags and links: no sign in them opens or closes emphasis outside.
-const MASKED = /\\[\p{P}\p{S}]|`[^`]*`|<[^<>]*>|\[([^[\]]*)\](\((?:\\.|[^\\()]|\((?:\\.|[^\\()])*\)){0,2000}\))?/gu;
+const MASKED = /\\[\p{P}\p{S}]|`[^`]*`|<(?:[^<>\\]|\\.)*>|\[([^[\]]*)\](\((?:\\.|[^\\()]|\((?:\\.|[^\\()])*\)){0,2000}\))?/gu;
 
 /** What tries in vain may read in one run of text, and how deep things may be nested: beyond it signs are text. */
 const BUDGET = 400_000;
