@@ -120,7 +120,10 @@ def _line(spec: ActionSpec) -> str:
     """An action with what it needs, so that one can see how to ask for it."""
     required = spec.input_schema.get("required") or ()
     needed = [_needed(name, schema) for name, schema in parameters(spec).items() if name in required]
-    return texts.action_line(spec) + (f" It needs {', '.join(needed)}." if needed else "")
+    line = texts.action_line(spec)
+    if not needed:
+        return line
+    return f"{line}{'' if line[-1] in '.!?' else '.'} It needs {', '.join(needed)}."
 
 
 def _needed(name: str, schema: Mapping[str, Any]) -> str:

@@ -162,6 +162,8 @@ def tell_result(name: str, output: Mapping[str, Any], *, is_rejected: bool = Fal
 def _tell_value(name: str, value: Any) -> str:
     if value is None:
         return f"`{name}` is done; it returned nothing."
+    if isinstance(value, str) and (pictured := _with_pictures(value)) is not None:
+        return f"{_tell_object(name, pictured)}\n\nIts card shows the picture."
     if isinstance(value, str):
         return f"`{name}` returned:\n\n{value}" if value.strip() else f"`{name}` returned an empty text."
     if isinstance(value, bool | int | float):
@@ -186,6 +188,18 @@ def _tell_object(name: str, value: Mapping[str, Any]) -> str:
     for key in tables:
         text += f"\n\n{key}:\n\n{_table(value[key])}"
     return text
+
+
+def _with_pictures(text: str) -> Mapping[str, Any] | None:
+    """The object of a text that is an object and, below it, notes of pictures."""
+    first, _, rest = text.partition("\n")
+    if not first.startswith('{"object":') or not all(line.startswith("[image") for line in rest.splitlines()):
+        return None
+    try:
+        value = json.loads(first)
+    except ValueError:
+        return None
+    return value if isinstance(value, Mapping) and isinstance(value.get("summary"), str) else None
 
 
 def _tell_list(name: str, value: Sequence[Any]) -> str:

@@ -374,6 +374,11 @@ class TestTalk:
         assert part in text_of(said)
         assert inputs_of(said) == []
 
+    async def test_a_description_without_a_stop(self) -> None:
+        """What an action needs is a sentence of its own."""
+        said = text_of(await answer("help", actions=(spec("head", "First rows", ("n",), n={"type": "integer"}),)))
+        assert "- `head`: First rows. It needs `n`." in said
+
     async def test_actions_go_first(self) -> None:
         """A word that an action has is no small talk."""
         undo = spec("undo", "Take back the last booking.")
@@ -414,6 +419,11 @@ class TestResults:
             ({"total": 3}, "| total | 3 |"),
             ({"type": "text", "value": "All good"}, "All good"),
             ({"type": "json", "value": {"object": "f_1", "type": "DataFrame", "summary": "3 x 2"}}, "3 x 2"),
+            (
+                '{"object":"f_1","type":"Figure","summary":"6 x 4 in"}\n[image: image/png, 9 bytes]',
+                "card shows the picture",
+            ),
+            ('{"object": broken', '{"object": broken'),
             ({"type": "error-text", "value": "no such region"}, "failed: no such region"),
             ({"type": "execution-denied", "reason": "too much"}, "rejected"),
         ],
