@@ -225,7 +225,7 @@ class CallDesk:
         call.settled = Settled(status="error", action=call.name, prepared=call.prepared)
         self._ran += 1
         with self.io.write() as books:
-            books.move_grant(call.grant.id, {"pending"}, "superseded", reason=text)
+            books.move_grant(call.grant.id, {"pending", "approved", "rejected"}, "superseded", reason=text)
             self.io.edit(lambda message: settle_call(message, call.tool_call_id, text))
 
     def take_over(self, call: SiteCall, settled: Settled, row_id: str) -> bool:

@@ -6,7 +6,7 @@ message is decided, exactly one continuation is queued.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,7 +16,7 @@ from ..actions.approval import prepare_decision
 from ..actions.ports import GrantRow
 from ..actions.prepare import PreparedCall
 from ..errors import InvalidArgumentsError, PendingError, StoreError
-from ..messages import Fold, ToolPart, UIMessage, decide_call, is_tool_part, validate_part, with_part
+from ..messages import Fold, UIMessage, decide_call, is_tool_part, validate_part, with_part
 from ..store.records import InputRow
 from .expiry import check_expiry
 from .inputs import Input
@@ -63,6 +63,8 @@ class HeldDecision:
     submission: Submission | None
     edited: JsonValue = field(default=None)
     new_hash: str | None = None
+    is_moot: bool = False
+    """The turn has settled the call itself before the decision could be laid over it."""
 
 
 def decide(engine: EngineEdits, submission: Submission, decision: Decision, origin: str) -> None:
@@ -313,77 +315,41 @@ def lay_over(
     engine.applied_decisions = [held.input_id for held in engine.held_decisions.values()]
     if not engine.held_decisions:
         return message, None
-    for held in engine.held_decisions.values():
-        message = decided_message(message, held)
-    waiting = _waiting_for(engine)
-    wanted = list(engine.held_decisions.values())[-1].decision.continue_
+    laid: list[HeldDecision] = []
+    for call_id, held in engine.held_decisions.items():
+        if _waits(message, held.target):
+            message = decided_message(message, held)
+            laid.append(held)
+        else:  # the turn has settled the call meanwhile
+            engine.held_decisions[call_id] = replace(held, is_moot=True)
+    waiting = _waiting_for(laid)
     continuation: Input | None = None
-    if wanted and goes_on and not engine.waiting_in(message, run.client_tool_names):
+    if laid and laid[-1].decision.continue_ and goes_on and not engine.waiting_in(message, run.client_tool_names):
         continuation = engine.new_continuation(message.id, waiting, run.input.origin)
     return message, continuation
 
 
 def decisions_laid(engine: EngineServices, continuation: Input | None) -> None:
     """Forget the decisions that have been laid over a message and stored; tell those who wait for nothing more."""
+    moot = [held for held in engine.held_decisions.values() if held.is_moot]
+    for submission in _waiting_for(moot):
+        submission._settle(Outcome(status="skipped"))
     if continuation is None:
-        for submission in _waiting_for(engine):
+        for submission in _waiting_for(engine.held_decisions.values()):
             submission._settle(Outcome(status="applied"))
     engine.held_decisions.clear()
 
 
-def _waiting_for(engine: EngineServices) -> list[Submission]:
-    return [held.submission for held in engine.held_decisions.values() if held.submission is not None]
+def _waiting_for(decisions: Iterable[HeldDecision]) -> list[Submission]:
+    return [held.submission for held in decisions if held.submission is not None]
 
 
-def list_pending(
-    message: UIMessage,
-    grants: Callable[[str], GrantRow | None],
-    client_tools: frozenset[str],
-    title: Callable[[str], str],
-) -> list[Pending]:
-    """Return the calls of a message that wait for a person, in order."""
-    found: list[Pending] = []
+def _waits(message: UIMessage, target: Pending) -> bool:
+    """Tell whether the call that was decided about still waits for that in a message."""
     for part in message.parts:
-        if not is_tool_part(part):
-            continue
-        pending = _to_pending(part, message.id, grants, client_tools, title)
-        if pending is not None:
-            found.append(pending)
-    return found
-
-
-def _to_pending(
-    part: ToolPart,
-    message_id: str,
-    grants: Callable[[str], GrantRow | None],
-    client_tools: frozenset[str],
-    title: Callable[[str], str],
-) -> Pending | None:
-    if part.state == "approval-requested" and part.approval is not None:
-        grant = grants(part.approval.id)
-        if grant is not None and grant.state != "pending":
-            return None
-        return Pending(
-            kind="approval",
-            id=part.approval.id,
-            tool_call_id=part.tool_call_id,
-            action=part.tool_name,
-            title=title(part.tool_name),
-            args=grant.arguments if grant else part.input,
-            hash=grant.hash if grant else None,
-            message_id=message_id,
-            asked_at=grant.asked_at if grant else None,
-            expires_at=grant.expires_at if grant else None,
-        )
-    if part.state == "input-available" and part.tool_name in client_tools:
-        return Pending(
-            kind="client-tool",
-            id=part.tool_call_id,
-            tool_call_id=part.tool_call_id,
-            action=part.tool_name,
-            title=part.tool_name,
-            args=part.input,
-            hash=None,
-            message_id=message_id,
-        )
-    return None
+        if is_tool_part(part) and part.tool_call_id == target.tool_call_id:
+            if target.kind == "approval":
+                asked = part.approval.id if part.approval is not None else None
+                return part.state == "approval-requested" and asked == target.id
+            return part.state == "input-available"
+    return False

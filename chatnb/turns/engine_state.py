@@ -21,9 +21,10 @@ from ..models import ModelRequest, Usage
 from ..store.port import OpenedChat, Store
 from ..store.records import InjectedRow
 from .admission import Queue
-from .decisions import HeldDecision, list_pending
+from .decisions import HeldDecision
 from .definition import Definition
 from .history_backend import EngineHistory
+from .pending import list_pending
 from .records import CallView, ChatState, ChatStatus, Pending, TurnError, Update, Waiting
 from .usage import usage_from_json, usage_to_json
 

@@ -45,6 +45,62 @@ def states(mock: Any) -> dict[str, str]:
     }
 
 
+class TestMoot:
+    """A decision on a call that the turn itself settles before its end."""
+
+    @pytest.mark.parametrize("kind", ["approve", "reject"])
+    async def test_the_turn_is_ended_by_a_call(self, kind: str) -> None:
+        """8.3 of actions.md with turns.md, 1: a call that ends the turn leaves the later ones not executed, also one
+        that was decided meanwhile: that decision ends `skipped`, nothing runs, and the chat goes on."""
+
+        @action(ends_turn=True)
+        async def leave() -> str:
+            """End the turn."""
+            await mock.clock.sleep(1.0)
+            return "left"
+
+        calls = [("leave", {}, "c0"), ("pay", {"to": "ann"}, "c1")]
+        made = Agent(StrictModel([Reply(calls=calls), "on"]), actions=[pay, leave])
+        async with mock_chat(made) as mock:
+            sent = mock.chat.send("go")
+            await mock.clock.advance(0)
+            decision = getattr(mock.chat, kind)("c1")
+            await mock.clock.advance(1.0)
+            assert (sent.result().status, decision.result().status) == ("completed", "skipped")
+            assert (states(mock)["c0"], ran, mock.chat.pending) == ("output-available", [], ())
+            grants = mock.store.load_grants("chat-1", ("pending", "approved", "rejected", "superseded"))
+            assert [g.state for g in grants] == ["superseded"]
+            assert (await mock.chat.send("and now?")).text == "on"
+            assert mock.store.load_inputs("chat-1", ("waiting", "taken", "held")) == []
+
+    async def test_a_hook_has_taken_the_call_out(self) -> None:
+        """`on_before_turn_complete` replaces the response: a decision on a call that it holds no more is `skipped`."""
+
+        @action(parallel_safe=True)
+        async def slow() -> str:
+            """Take a while."""
+            await mock.clock.sleep(1.0)
+            return "slept"
+
+        made = Agent(
+            StrictModel([Reply(calls=[("pay", {"to": "ann"}, "c1"), ("slow", {}, "c2")])]), actions=[pay, slow]
+        )
+
+        @made.on_before_turn_complete
+        def replace(event: Any) -> None:
+            message = event.response_message.to_wire() | {"parts": [{"type": "text", "text": "Nothing was asked."}]}
+            event.chat.history.replace(message["id"], message)
+
+        async with mock_chat(made) as mock:
+            sent = mock.chat.send("go")
+            await mock.clock.advance(0)
+            decision = mock.chat.approve("c1")
+            await mock.clock.advance(1.0)
+            assert (sent.result().status, decision.result().status) == ("awaiting", "skipped")
+            assert ([m.text for m in mock.chat.messages], ran) == (["go", "Nothing was asked."], [])
+            assert await mock.chat.stable()
+
+
 class TestContinuation:
     """The last decision queues exactly one continuation."""
 
