@@ -13,6 +13,7 @@ import sys
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -32,16 +33,19 @@ logger = logging.getLogger("chatnb.widget")
 
 FORMER = 2
 """Runs of a cell before its last one whose widgets stay awake: a page that was not saved since shows them again."""
+SAVED_AFTER = 300.0
+"""Seconds after which a page has saved itself (JupyterLab: two minutes), so that they can rest too."""
 
 Place = tuple[str, str]
 """A cell's id, and the request that ran it."""
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class _Run:
     """What one run of a cell has shown: widgets, each with the id of its transcript, if any."""
 
     request: str
+    replaced_at: float | None = None
     shown: list[tuple[weakref.ref[Displayed], str | None]] = field(default_factory=list)
 
 
@@ -64,24 +68,35 @@ class CellOutputs:
         """A cell has run: what it showed before is gone from the page."""
         cell, request = place
         runs = self._cells.get(cell)
-        if runs is None:
-            return
-        if runs[-1].request != request:
-            runs.append(_Run(request))
-        for run in runs[:-1]:
+        if runs is not None:
+            if runs[-1].request != request:
+                runs.append(_Run(request))
+            self._replace(runs[:-1])
+        self._let_rest()
+
+    def _replace(self, former: list[_Run]) -> None:
+        shown_now = {id(ref()) for runs in self._cells.values() for ref, _ in runs[-1].shown}
+        for run in former:
+            run.replaced_at = run.replaced_at or monotonic()
             for ref, transcript in run.shown:
                 widget = ref()
-                if widget is not None and widget._outputs is not None and transcript is not None:
-                    widget._outputs.drop(transcript)
-        shown_now = {id(ref()) for runs in self._cells.values() for ref, _ in runs[-1].shown}
-        for widget in {w for run in runs[:-1] for ref, _ in run.shown if (w := ref()) is not None}:
-            widget._set_former(id(widget) not in shown_now)
-        old, self._cells[cell] = runs[: -FORMER - 1], runs[-FORMER - 1 :]
-        if not any(run.shown for run in self._cells[cell]):
-            del self._cells[cell]
-        kept = {id(ref()) for runs in self._cells.values() for run in runs for ref, _ in run.shown}
+                if widget is not None:
+                    widget._set_former(id(widget) not in shown_now)
+                    if widget._outputs is not None and transcript is not None:
+                        widget._outputs.drop(transcript)
+
+    def _let_rest(self) -> None:
+        """Put to rest what was replaced often or long ago."""
+        saved, old = monotonic() - SAVED_AFTER, list[_Run]()
+        for cell, runs in list(self._cells.items()):
+            kept = [run for run in runs[-FORMER - 1 : -1] if run.replaced_at is None or run.replaced_at > saved]
+            old += [run for run in runs[:-1] if run not in kept]
+            self._cells[cell] = [*kept, runs[-1]]
+            if not any(run.shown for run in self._cells[cell]):
+                del self._cells[cell]
+        kept_ids = {id(ref()) for runs in self._cells.values() for run in runs for ref, _ in run.shown}
         for widget in {w for run in old for ref, _ in run.shown if (w := ref()) is not None}:
-            if id(widget) not in kept:
+            if id(widget) not in kept_ids:
                 widget._replaced()
 
 

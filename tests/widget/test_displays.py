@@ -120,6 +120,22 @@ class TestReplaced:
             cells.run("one")
             assert not is_awake(widget)
 
+    async def test_after_a_while(self, cells: Cells, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The page has been saved since, whichever cell runs then: it will never show the former ones again."""
+        now = 0.0
+        monkeypatch.setattr("chatnb.widget.displays.monotonic", lambda: now)
+        async with mock_chat(Agent(ScriptedModel(["a"]))) as mock:
+            former = cells.run("one", lambda: show(mock.chat))
+            now = 100.0
+            last = cells.run("one", lambda: show(mock.chat))
+            now = 390.0
+            cells.run("other")
+            assert is_awake(former)
+            now = 401.0
+            cells.run("other")
+            assert not is_awake(former)
+            assert is_awake(last)
+
     async def test_a_view_keeps_it_awake(self, cells: Cells) -> None:
         """As long as a view shows it, wherever that is."""
         async with mock_chat(Agent(ScriptedModel(["a"]))) as mock:
