@@ -48,9 +48,9 @@ class TextTokenizer extends Tokenizer {
     let mask = this.masks.get(masked);
     if (mask === undefined) {
       const { links } = this.lexer.tokens;
-      mask = masked.replace(MASKED, (found, label: string | undefined, address) =>
-        label !== undefined && !address && !(label.toLowerCase() in links) ? found : "[" + "a".repeat(found.length - 2) + "]",
-      );
+      const hide = (found: string, label?: string, address?: string): string =>
+        label !== undefined && !address && !(label.toLowerCase() in links) ? `[${label.replace(MASKED, hide)}]` : "[" + "a".repeat(found.length - 2) + "]";
+      mask = masked.replace(MASKED, hide);
       this.masks.set(masked, mask);
     }
     const rest = mask.slice(-src.length);
