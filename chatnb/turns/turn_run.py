@@ -98,7 +98,9 @@ class TurnRun:
         self.generation = input_.row.generation
         self.attempt = row.attempt if row else 1
         self.body: Mapping[str, JsonValue] | None = freeze(input_.row.body)
-        self.client_tools: list[dict[str, JsonValue]] = list(input_.row.client_tools or ())
+        offered = input_.row.client_tools or ()
+        # An action goes before a client-side tool of its name: providers refuse a name that is there twice.
+        self.client_tools: list[dict[str, JsonValue]] = [t for t in offered if t["name"] not in self.definition.catalog]
         self.client_data: Any = None
         self.stop = asyncio.Event()
         self.closing = False

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any
 
+from .._pending import json_or_none
 from ..errors import ConfigError
 from ..turns.records import ClientTool
 from .client_tools import ToolCall
@@ -122,9 +123,22 @@ def _check_tools(tools: Sequence[object]) -> None:
             raise ConfigError("client_tools must be a list of ClientTool")
         if not isinstance(tool.parameters, dict) or tool.parameters.get("type", "object") != "object":
             raise ConfigError(f"client tool {tool.name!r}: parameters must be a JSON Schema of an object")
+        if json_or_none({**tool.to_json(), "form": tool.form}) is None:
+            raise ConfigError(f"client tool {tool.name!r}: parameters and form must be JSON")
         if tool.name in names:
             raise ConfigError(f"client tool {tool.name!r} is there twice")
         names.add(tool.name)
+
+
+def check_names(tools: Sequence[ClientTool], actions: Container[str]) -> None:
+    """Refuse a client tool that has the name of an action.
+
+    Raises:
+        ConfigError: There is one.
+    """
+    for tool in tools:
+        if tool.name in actions:
+            raise ConfigError(f"client tool {tool.name!r} has the name of an action of this agent; call it otherwise")
 
 
 def check_height(value: object) -> str:

@@ -21,6 +21,7 @@ from .settings import (
     LIVE,
     check_height,
     check_known,
+    check_names,
     check_suggestions,
     check_text,
     check_theme,
@@ -111,6 +112,7 @@ class ChatWidget(Displayed):
         check_known(options)
         opened = _chat_of(chat)
         settings = read_settings(options)
+        check_names(settings.client_tools, opened._engine.definition.catalog)
         live = {name: _checked(name, value) for name, value in options.items() if name in LIVE}
         self._settings = settings
         self._outputs = TranscriptOutputs(

@@ -12,7 +12,7 @@ import pytest
 import traitlets
 from ipywidgets.embed import embed_data, embed_minimal_html
 
-from chatnb import Agent
+from chatnb import Agent, ClientTool
 from chatnb.errors import ConfigError
 from chatnb.models import Reply, ScriptedModel, Usage
 from chatnb.widget import ChatWidget
@@ -363,6 +363,26 @@ class TestBodies:
                 ("action-turn", None),
                 ("regenerate-message", None),
             ]
+
+
+class TestNamesOfTools:
+    async def test_of_an_action(self) -> None:
+        """5.5: the schemas are sent with the inputs: a client tool of an action's name would be there twice."""
+        tool = ClientTool("refund", "Mine", {"type": "object"})
+        with pytest.raises(ConfigError, match="'refund' has the name of an action"):
+            async with shown("a", actions=[refund], client_tools=[tool]):
+                pass
+        async with shown(Reply(calls=[("refund", {"order": "1", "amount": 1.0})]), actions=[refund]) as view:
+            await view.mock.chat.send("x", client_tools=[tool])
+            assert [asked.name for asked in view.mock.requests[0].actions] == ["refund"]
+            assert [item.kind for item in view.widget.pending] == ["approval"]
+
+    @pytest.mark.parametrize("tool", [{"parameters": {"default": object()}}, {"form": {"default": object()}}])
+    async def test_that_are_no_json(self, tool: dict[str, Any]) -> None:
+        """5.5: `parameters` is a JSON Schema object; else `ConfigError`."""
+        with pytest.raises(ConfigError, match="JSON"):
+            async with shown("a", client_tools=[ClientTool("pick", "P", **{"parameters": {}, **tool})]):
+                pass
 
 
 class TestHeights:
