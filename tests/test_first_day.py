@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 import chatnb
 from chatnb import Agent, Chat, action
-from chatnb.errors import ActionDefinitionError, ConfigError, InputError
+from chatnb.errors import ActionDefinitionError, ConfigError, InputError, PendingError
 from chatnb.models import Reply, ScriptedModel, Usage
 from chatnb.testing import mock_chat
 
@@ -131,6 +131,21 @@ class TestSlips:
             with pytest.raises(FileNotFoundError, match="There is no such folder; make it first") as raised:
                 mock.chat.export("md", tmp_path / "none" / "chat.md")
         assert raised.value.filename == str(tmp_path / "none")
+
+    async def test_a_reason_in_the_place_of_an_id(self) -> None:
+        """`reject("too much")`: the reason is given by name."""
+
+        @action(needs_approval=True)
+        def refund(order: str) -> str:
+            """Refund."""
+            return order
+
+        steps = [Reply(calls=[("refund", {"order": "7"})]), "Left."]
+        async with mock_chat(Agent(ScriptedModel(steps), actions=[refund])) as mock:
+            await mock.chat.send("Refund 7")
+            with pytest.raises(PendingError, match=r"chat.reject\(reason=...\)"):
+                mock.chat.reject("too much")
+            assert len(mock.chat.pending) == 1
 
     async def test_a_double_of_something_else(self) -> None:
         """`mock_chat` says what it takes."""

@@ -150,6 +150,8 @@ def _find(engine: EngineEdits, decision: Decision) -> Pending | None:
             raise PendingError(f"{METHODS[decision.kind]} can't decide {decision.id!r}, which is {kind}")
     if _was_asked(engine, decision.id):
         return None
+    if decision.kind == "reject" and " " in str(decision.id):
+        raise PendingError("that is no id but a reason, which is given by name: chat.reject(reason=...)")
     raise PendingError(f"this chat never asked {decision.id!r}; {_pending_text(METHODS[decision.kind], candidates)}")
 
 
