@@ -42,5 +42,12 @@ export function lexerOnly(source) {
     if (rest === lexer) throw new Error(`marked has changed: nothing matches ${dead}`);
     lexer = rest;
   }
+  // Tabs in the code of a list's item stay tabs.
+  const kept = lexer.replace(
+    'itemContents += "\\n" + nextLineWithoutTabs.slice(indent)',
+    'itemContents += "\\n" + (nextLine.slice(0, indent).trim() === "" && !nextLine.slice(0, indent).includes("\\t") ? nextLine : nextLineWithoutTabs).slice(indent)',
+  );
+  if (kept === lexer) throw new Error("marked has changed: the lines of an item");
+  lexer = kept;
   return `${lexer}export{${used.join(",")}};`;
 }

@@ -57,6 +57,13 @@ describe("raw HTML", () => {
   });
 });
 
+describe("code in an item", () => {
+  it("5.2 of widget.md: what is copied is the text as it was, with its tabs", () => {
+    const list = (lex("- so:\n\n  ```make\n  all: x\n  \tcc\tx\n  ```\n- b") as unknown as { items: { tokens: { type: string; text: string }[] }[] }[])[0];
+    expect(list?.items[0]?.tokens.find((token) => token.type === "code")?.text).toBe("all: x\n\tcc\tx");
+  });
+});
+
 describe("a hostile text", () => {
   const times = (text: string, count: number): string => text.repeat(count);
   it.each([

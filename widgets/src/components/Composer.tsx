@@ -33,7 +33,7 @@ function Waiting({ item, box }: { item: QueueItem; box: Box }): VNode {
 function Decisions(): VNode | null {
   const { store, root, connection } = useApp();
   const asks = store.pending.filter((item) => item.kind === "approval");
-  if (asks.length === 0 || !connection.isOpen) return null;
+  if (asks.length === 0 || !connection.isOpen || store.state.closed) return null;
   const lead = (): void => {
     const card = root.querySelector<HTMLElement>(".cn-approval");
     card?.scrollIntoView({ block: "center" });
