@@ -155,7 +155,8 @@ class Laws:
         entered, returned = self.world.entered, self.world.returned
         chat = self.world.chat
         offered = getattr(chat.interruption, "message_id", None) if self.world.engine.offer is not None else None
-        chain = {m.id for m in chat.messages} - {offered}
+        tree = self.world.engine.tree
+        chain = {id(tree.message(node_id)) for node_id in tree.chain if tree.node(node_id).message_id != offered}
         rows = self.world.inner.load_calls("chat")
         states: dict[str, set[str]] = {}
         for message in self._nodes():
@@ -170,7 +171,7 @@ class Laws:
                 if part.tool_name not in WRITES:
                     continue
                 is_open = part.state in ("input-available", "approval-requested", "approval-responded")
-                if is_open and entered[call] and message.id in chain:
+                if is_open and entered[call] and id(message) in chain:
                     found.append(f"{call} was entered and is {part.state}")
                 if part.state == "output-denied" and entered[call]:
                     found.append(f"{call} was entered and is denied")
@@ -231,7 +232,7 @@ class Laws:
         is_offered = self.world.engine.offer is not None
         rows = inner.load_inputs("chat", INPUT_STATES)
         left = [r for r in rows if r.state in ("waiting", "taken") or (r.state == "held" and not is_offered)]
-        left = [r for r in left if not (is_offered and r.state == "taken")]
+        left = [r for r in left if not (is_offered and (r.state == "taken" or r.kind == "decision"))]
         found += [f"input {r.kind} {r.arrival} is {r.state}" for r in left]
         texts: Counter[str] = Counter()
         seen: set[str] = set()
@@ -299,6 +300,8 @@ class Laws:
 
     def _follow_one(self, row: Any, by_input: dict[str, Any], followers: list[Any], in_tree: set[str]) -> None:
         reference, turn, payload = self.reference, by_input.get(row.id), row.payload or {}
+        if row.state == "skipped" and row.kind == "save":
+            raise LostError  # its list may have been saved when the process died
         if row.state == "skipped" or row.kind in ("decision", "action-turn", "recovery"):
             return
         answer = turn.assistant_id if turn is not None and turn.assistant_id in in_tree else None
