@@ -245,8 +245,11 @@ class EngineBase(EngineState):
         if turn is None:
             return
         kind = chunk["type"]
-        if self.status == "submitted" and kind not in ("start", "start-step") and chunk.get("transient") is not True:
-            self.set_state(status="streaming")
+        if self.status == "submitted" and chunk.get("transient") is not True:
+            # What ends a block or a step that a dead process left open is no word of this attempt yet.
+            mends = self.is_recovering and kind in ("text-end", "reasoning-end", "finish-step")
+            if kind not in ("start", "start-step") and not mends:
+                self.set_state(status="streaming")
         turn.note_sent(chunk)
         if self._listeners:
             self.publish(Update(kind="chunk", message_id=message_id, change=change, chunk=chunk))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -11,8 +12,11 @@ from chatnb import Agent
 from chatnb.chat import Chat
 from chatnb.models import Reply, ScriptedModel
 from chatnb.store import memory_store
+from chatnb.testing import mock_chat
+from chatnb.testing.clock import settle
 from chatnb.widget.panel import Panel
 from chatnb.widget.settings import Settings
+from tests.recovery.moments import flushed
 from tests.widget.page import Page
 
 WORDS = " ".join(f"word{n}" for n in range(400))
@@ -105,3 +109,27 @@ class TestOpenedMidStream:
             for view in views:
                 view.panel.close()
             chat.close()
+
+
+class TestStatus:
+    """What a view is told of a turn that is taken up again."""
+
+    async def test_submitted_until_it_speaks(self) -> None:
+        """Section 2 of widget.md: what ends a step that the dead process left open is no word of the model's yet."""
+        speaks = asyncio.Event()
+
+        async def silent(request: Any) -> str:
+            await speaks.wait()
+            return "three"
+
+        async with mock_chat(Agent(ScriptedModel([Reply("one two", hang=True), silent]))) as mock:
+            mock.chat.send("hi")
+            await settle()
+            await flushed(mock)
+            await mock.restart(kill=True)
+            await settle()
+            assert [chunk["type"] for chunk in mock.chunks][-2:] == ["finish-step", "start-step"]
+            assert (mock.chat.status, mock.chat.is_recovering) == ("submitted", True)
+            speaks.set()
+            await mock.done()
+            assert (mock.chat.messages[-1].text, mock.chat.status) == ("one two\n\nthree", "ready")
