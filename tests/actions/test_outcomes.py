@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import threading
 import traceback
@@ -318,6 +319,41 @@ class TestEffects:
                 assert seen == [("agent", "chat-1")]
                 own = parts(mock)[0].tool_metadata["chatnb"]  # type: ignore[index]
                 assert own == {"errorCode": "output_contract_violation", "effect": "committed"}
+
+    async def test_in_a_thread_of_its_own(self) -> None:
+        """5.3, 4.8: a thread that a handler starts is inside the call if it is given the context (docs/recipes.md)."""
+        box: dict[str, Any] = {}
+
+        @action(needs_approval=True)
+        def pay() -> str:
+            """Pay."""
+            return "paid"
+
+        @action
+        def write() -> str:
+            """Write."""
+            return "written"
+
+        def in_thread() -> None:
+            write()
+            with pytest.raises(ForbiddenError):
+                box["chat"].approve()
+            box["refused"] = True
+
+        @action(read_only=True)
+        def look() -> int:
+            """Look."""
+            worker = threading.Thread(target=contextvars.copy_context().run, args=(in_thread,))
+            worker.start()
+            worker.join()
+            return "no number"  # type: ignore[return-value]
+
+        async with chat_of([look, write, pay], calls(("look", {}), ("pay", {}))) as mock:
+            box["chat"] = mock.chat
+            assert (await mock.chat.send("go")).status == "awaiting"
+            assert box["refused"]
+            own = parts(mock)[0].tool_metadata["chatnb"]  # type: ignore[index]
+            assert own == {"errorCode": "output_contract_violation", "effect": "committed"}
 
     async def test_it_raised_at_once(self) -> None:
         """5.3: entering is what counts, even when the handler raised at once."""
