@@ -29,15 +29,15 @@ def answer_problem(answer: JsonValue, schema: Mapping[str, JsonValue]) -> Answer
         schema: The form's JSON Schema. One that is no schema checks nothing.
     """
     from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import SchemaError
+    from jsonschema.validators import SPECIFICATIONS
 
     try:
         Draft202012Validator.check_schema(schema)
-    except SchemaError:
+        # Nothing is fetched for a reference: one that leads elsewhere leads nowhere.
+        errors = list(Draft202012Validator(schema, registry=SPECIFICATIONS).iter_errors(answer))
+    except Exception:  # noqa: BLE001 - a schema that is none, or refers to what is not there
         return None
-    error = next(
-        iter(sorted(Draft202012Validator(schema).iter_errors(answer), key=lambda e: list(map(str, e.path)))), None
-    )
+    error = next(iter(sorted(errors, key=lambda e: list(map(str, e.path)))), None)
     if error is None:
         return None
     if error.validator == "required":

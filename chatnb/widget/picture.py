@@ -181,8 +181,9 @@ def _pending_item(item: Pending, facts: WidgetFacts, form: ViewForm, inline: int
         described |= {"approvalId": item.id, "hash": item.hash, "schema": form.clean(facts.schemas.get(item.action))}
     for tool in facts.client_tools:
         if item.kind == "client-tool" and tool.name == item.action and tool.form:
-            schema = form.clean(tool.form) if isinstance(tool.form, dict) else None
-            described |= {"form": True if schema is None else schema, "schema": schema}
+            # Without a schema of its own the answer is checked by that of the call: the fields are those.
+            schema = form.clean(tool.form if isinstance(tool.form, dict) else tool.parameters)
+            described |= {"form": schema if isinstance(tool.form, dict) else True, "schema": schema}
     return described
 
 

@@ -34,8 +34,24 @@ class TestAnswers:
     def test_a_right_one(self) -> None:
         assert answer_problem({"first": "Ada"}, PERSON) is None
 
-    def test_no_schema_checks_nothing(self) -> None:
-        assert answer_problem({}, {"type": "nonsense"}) is None
+    @pytest.mark.parametrize(
+        "schema", [{"type": "nonsense"}, {"$ref": "http://example.org/x.json"}, {"properties": {"a": {"$ref": "#/no"}}}]
+    )
+    def test_no_schema_checks_nothing(self, schema: dict[str, Any]) -> None:
+        assert answer_problem({"a": 1}, schema) is None
+
+    async def test_a_form_without_a_schema_of_its_own(self) -> None:
+        """`form=True`: the fields are those of the call, by which the answer is checked."""
+        tool = ClientTool("who", "Asks", PERSON, form=True)
+        agent = Agent(ScriptedModel([Reply(calls=[("who", {}, "c1")]), "Hello Ada."]))
+        async with shown(agent=agent, client_tools=[tool]) as view:
+            view.widget.send_message("hi")
+            await view.mock.done()
+            await view.hello()
+            (item,) = next(frame for frame in view.sent if frame["type"] == "reset")["snapshot"]["pending"]
+            assert (item["form"], item["schema"]) == (True, PERSON)
+            assert (await view.command("toolOutput", toolCallId="c1", output={}))["error"]["field"] == "first"
+            assert (await view.command("toolOutput", toolCallId="c1", output={"first": "Ada"}))["ok"]
 
     async def test_a_wrong_one_leaves_the_call_pending(self) -> None:
         """An answer that does not fit is refused with its field; the call waits on; a right one goes through."""
