@@ -310,13 +310,20 @@ class Chat(ChatInputs, ChatState):
     # --- showing ------------------------------------------------------------------------------------------------
 
     def view(self, **options: Any) -> ChatWidget:
-        """Return a new view of this chat, for example `chat.view(height="320px", theme="dark")`.
+        """Return a new view of this chat: a panel with options of its own.
 
         Args:
-            **options: Those of `ChatWidget`.
+            **options: Those of `ChatWidget`. Most used: `height` (a CSS length or "auto"), `theme` ("auto", "light",
+                "dark"), `title`, `placeholder`, `suggestions` (texts to click), `body` (extra fields for hooks: a dict
+                or a function that returns one), `allow_attachments`.
 
         Raises:
             TypeError: There is no such option; the text names the nearest.
+            ConfigError: An option can't be so.
+
+        Example:
+            panel = chat.view(height="320px", title="The shop", suggestions=["Show the sales in the North"])
+            panel.observe(lambda change: print(change.new), "status")
         """
         from .widget import ChatWidget
 
