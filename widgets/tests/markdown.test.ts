@@ -220,6 +220,10 @@ describe("a growing text", () => {
     ["> | a | b |\n> |--", "|"],
     ["so **\\(", "*"],
     ["one\\\n", "\\"],
+    ["Here it is:\n```py", "`"],
+    ["- don`t\n- **bo", "*"],
+    ["- a\n  $$\n  x\n  ", "$"],
+    ["- $$x$$\n- and $a", "$"],
   ])("C20 of widget.md: no sign of %j flashes", (text, sign) => {
     expect(raw(mend(text))).not.toContain(sign);
   });

@@ -45,8 +45,7 @@ function mendMath(text: string): string {
     if (/\$\$\s*$/.test(block)) return text.slice(0, text.lastIndexOf("$$"));
     return text.replace(/\s*\$?$/, "$$$$");
   }
-  if (doubles > 0) return text;
-  const opened = block.replace(/\\\$/g, "  ").replace(/\$(?![\s$])(?:\\.|[^\\$])+?(?<!\s)\$(?!\d)/g, "");
+  const opened = block.replace(/\\\$|\$\$[^]*?\$\$/g, "  ").replace(/\$(?![\s$])(?:\\.|[^\\$])+?(?<!\s)\$(?!\d)/g, "");
   const tail = /\$(?![\s\d$])([^$]*)$/.exec(opened);
   if (tail) return tail[1] === "" ? text.slice(0, -1) : text.trimEnd() + "$";
   return opened.endsWith("$") ? text.slice(0, -1) : text;
@@ -88,13 +87,15 @@ function closeInline(text: string): string {
       const ticks = sign.repeat(count);
       let end = text.indexOf(ticks, at + count);
       while (end >= 0 && text[end + count] === "`") end = text.indexOf(ticks, end + count + 1);
-      if (end < 0) {
+      // What is not closed in its own lines is no code.
+      const isLone = end < 0 && text.slice(at).trimEnd().split("\n").some((line, index) => index > 0 && START.test(line + "\n"));
+      if (end < 0 && !isLone) {
         // What begins with nothing, or ends with a tick of its own.
         if (text.slice(at + count).trim() === "") text = text.slice(0, at);
         else code = text.trimEnd().endsWith("`") ? " " + ticks : ticks;
         break;
       }
-      count = end + count - at;
+      if (!isLone) count = end + count - at;
     } else if (sign === "*" || sign === "_" || sign === "~") {
       const isWord = WORD.test(before) && (sign === "_" || count === 1);
       let left = count;
@@ -156,11 +157,15 @@ function trim(text: string): string {
 
 /** Closes what a text that still grows has open, so that no raw sign flashes. */
 export function mend(text: string): string {
-  if (isInFence(text)) return text.replace(/\n[ \t>]*[`~]+$/, "\n");
+  if (isInFence(text)) {
+    const code = text.replace(/\n[ \t>]*[`~]+$/, "\n");
+    // Behind a text the first line of code is one only when it is whole.
+    return FENCE.test(code.slice(code.lastIndexOf("\n") + 1)) ? code + "\n" : code;
+  }
   if (/\n[ \t>]*(?:`{3,}|~{3,})\s*$/.test(text)) return text;
   // What is open at the end has begun not far before it.
   const from = text.lastIndexOf("\n", text.length - FAR) + 1;
   const cut = trim(text.slice(from).replace(BEGUN, "")).replace(MARKER, "$1");
   const math = mendMath(cut);
-  return text.slice(0, from) + mendTable(closeInline(math.length < cut.length ? trim(math) : math));
+  return text.slice(0, from) + mendTable(closeInline(cut.startsWith(math) ? trim(math) : math));
 }
