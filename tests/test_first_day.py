@@ -4,6 +4,7 @@ a cell shows of a value is short."""
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,32 @@ class TestSlips:
         with pytest.raises(ConfigError, match="ScriptedModel"):
             async with mock_chat(Agent("offline"), model=["Hi."]):
                 pass
+
+
+class TestPlainLoops:
+    """A script that knows nothing of asyncio streams with `for`."""
+
+    def test_chunks_come_as_they_are_made(self, tmp_path: Path) -> None:
+        """The chunks of the turn, in order; actions run on this thread meanwhile; a second loop gets the same."""
+        ran_on: list[threading.Thread] = []
+
+        @action(read_only=True)
+        def look(order: str) -> str:
+            """Look up an order."""
+            ran_on.append(threading.current_thread())
+            return "open"
+
+        steps = [Reply("One two", delay=0.01, calls=[("look", {"order": "7"})]), "Done."]
+        chat = Agent(ScriptedModel(steps), actions=[look], store=f"sqlite:///{tmp_path / 'chats.db'}").chat()
+        submission = chat.send("How is order 7?")
+        chunks = list(submission)
+        assert [chunk["delta"] for chunk in chunks if chunk["type"] == "text-delta"] == ["One ", "two", "Done."]
+        assert (chunks[0]["type"], chunks[-1]["type"]) == ("start", "finish")
+        assert ran_on == [threading.main_thread()]
+        assert list(submission) == chunks
+        assert submission.result().text == "One two\n\nDone."
+        assert list(chat.undo()) == []
+        chat.close()
 
 
 class TestShown:

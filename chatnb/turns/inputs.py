@@ -189,7 +189,7 @@ def user_message(
         if "parts" not in value and "type" in value:
             raise InputError("send() takes text, a message or a list of parts; put a single part into a list")
         wire = dict(value)
-    elif isinstance(value, Iterable) and not isinstance(value, bytes | bytearray):
+    elif isinstance(value, Iterable) and not isinstance(value, bytes | bytearray | Submission):
         wire = {"parts": [_as_wire(part) for part in value]}
     else:
         raise InputError(f"send() takes text, a message or a list of parts, not {type(value).__name__}")

@@ -6,8 +6,8 @@ import asyncio
 import concurrent.futures
 import contextvars
 import threading
-from collections.abc import AsyncIterator, Callable, Generator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Protocol
 
 from ..errors import ChatBusyError
@@ -47,6 +47,10 @@ class ChunkLog:
 
     def __len__(self) -> int:
         return len(self._chunks)
+
+    def since(self, seen: int) -> list[WireChunk]:
+        """Return the chunks after the first `seen`."""
+        return self._chunks[seen:]
 
     def end(self) -> None:
         """Say that nothing more comes. Idempotent."""
@@ -117,6 +121,9 @@ class Waiter(Protocol):
         """Mark a block as awaiting a chat, so that its calls may run meanwhile."""
 
 
+LOOK_SECONDS = 0.03
+"""How long a blocking reader waits between two looks at what has come."""
+
 OUTCOME_FIELDS = frozenset({*Outcome.__dataclass_fields__, "text"})
 
 
@@ -128,7 +135,7 @@ class Submission:
 
     Example:
         submission = chat.send("Tell me a long story")
-        async for chunk in submission:
+        async for chunk in submission:  # or `for`, where nothing can be awaited
             if chunk["type"] == "text-delta":
                 print(chunk["delta"], end="")
         outcome = await submission
@@ -208,6 +215,24 @@ class Submission:
     def __aiter__(self) -> AsyncIterator[WireChunk]:
         self._check()
         return self._read()
+
+    def __iter__(self) -> Iterator[WireChunk]:
+        """Yield the turn's chunks, blocking as `.result()` does: actions that are due on the main thread run meanwhile.
+
+        Raises:
+            ChatBusyError, CannotBlockError: As from `.result()`.
+        """
+        seen = 0
+        while True:
+            is_over = self._log.is_ended or self.done
+            chunks = self._log.since(seen)
+            seen += len(chunks)
+            yield from chunks
+            if is_over:
+                return
+            if not chunks:
+                with suppress(TimeoutError):
+                    self.result(LOOK_SECONDS)
 
     async def _read(self) -> AsyncIterator[WireChunk]:
         async for chunk in self._log.read(lambda: self._runtime.waiting(self._chat_id)):
