@@ -21,6 +21,9 @@ from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from tests.browser.jupyter_server import ROOT
 from tests.browser.notebook_page import Panel
+from tests.browser.test_approvals import button
+from tests.browser.test_cases_drawn import FINISHED, FORMULAS, KINDS, UNFINISHED, watch_growing
+from tests.browser.test_cases_live import SEND
 
 STATIC = Path(find_spec("marimo").origin).parent / "_static"  # type: ignore[union-attr, arg-type]
 NOTEBOOK = '''
@@ -65,6 +68,58 @@ def _():
 if __name__ == "__main__":
     app.run()
 '''
+CASES = f"""
+import marimo
+
+app = marimo.App()
+
+
+@app.cell
+def _():
+    import asyncio
+    from chatnb import Agent
+    from chatnb.models import Reply, ScriptedModel
+
+    async def slowly(request):
+        await asyncio.sleep(1)
+        return Reply(" ".join(f"word{{n}}" for n in range(60)), delay=0.01)
+
+    steps = [slowly, "![a chart](https://images.invalid/x.png) and https://images.invalid/y.png"]
+    steps += [Reply(text, chunk_size=1, delay=0.04) for text in {[*UNFINISHED, *FINISHED]!r}]
+    parts = [{{"type": "text", "text": text}} for text in {FORMULAS!r}]
+    chat = Agent(ScriptedModel(steps)).chat("cases")
+    chat.set_messages([{{"id": "m", "role": "assistant", "parts": parts}}])
+    chat.view(height="420px")
+    return Agent, ScriptedModel, chat
+
+
+@app.cell
+def _(chat):
+    chat.view(height="300px", title="The same")
+    return
+
+
+@app.cell
+def _(Agent, ScriptedModel):
+    def fail(request):
+        raise ConnectionError("no line")
+
+    failing = Agent(ScriptedModel([fail, "Now it works."])).chat("fails")
+    view = failing.view(height="300px")
+    tried = []
+    for function in (lambda: view.messages.append("x"), lambda: setattr(view, "status", "x")):
+        try:
+            function()
+        except Exception as error:
+            tried.append(f"{{type(error).__name__}}: {{error}}")
+    view.title = " and ".join(tried)
+    view
+    return
+
+
+if __name__ == "__main__":
+    app.run()
+"""
 TO_EXPORT = """
 import marimo
 
@@ -100,9 +155,9 @@ def marimo(folder: Path, *arguments: str) -> tuple[list[str], dict[str, str]]:
 
 
 @pytest.fixture
-def address(tmp_path: Path) -> Iterator[str]:
-    """A marimo server of the test's own, on 127.0.0.1."""
-    (tmp_path / "notebook.py").write_text(NOTEBOOK, "utf-8")
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A marimo server of the test's own, on 127.0.0.1; its notebook may be given as parameter."""
+    (tmp_path / "notebook.py").write_text(getattr(request, "param", NOTEBOOK), "utf-8")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -165,6 +220,56 @@ class TestMarimo:
         assert [value for name, value in told if name == "status"][-1] == "ready"
         assert ["is_streaming", True] in told
         assert page_errors == []
+
+    @pytest.mark.parametrize("address", [CASES], indirect=True)
+    def test_cases(
+        self, address: str, new_page: Callable[[], Page], page_errors: list[str], outside_requests: list[str]
+    ) -> None:
+        """C1, C7, C20 to C22, C27, C28, C33, C38 and C39 of widget.md; what is of frames is no host's own."""
+        page = new_page()
+        page.goto(address)
+        views = page.locator(".chatnb-view")
+        expect(views).to_have_count(3, timeout=40_000)
+        for index in range(3):
+            expect(views.nth(index)).to_have_attribute("data-connection", "live", timeout=40_000)
+        panel, same, failing = (Panel(views.nth(index)) for index in range(3))
+
+        blocks = panel.message("assistant").locator(".cn-md")  # C21
+        expect(blocks.nth(1).locator("math")).to_have_count(1)
+        assert blocks.evaluate_all(KINDS) == ["text", "math", "math", "block", "block", "code"]
+
+        panel.box.fill("Count")  # C27
+        for extra in ({"isComposing": True}, {"keyCode": 229}):
+            panel.box.evaluate(
+                "(e, extra) => e.dispatchEvent(new KeyboardEvent('keydown',"
+                " {key: 'Enter', bubbles: true, cancelable: true, ...extra}))",
+                extra,
+            )
+        expect(panel.box).to_have_value("Count")
+        assert panel.root.evaluate(SEND) < 100  # C7
+        expect(panel.root.locator(".cn-dots")).to_be_visible()  # C39
+        expect(panel.root).to_have_attribute("data-status", "submitted")
+        expect(panel.wait_for_reply(2)).to_contain_text("word59")
+        expect(panel.root.locator(".cn-dots")).to_have_count(0)
+        told = page.evaluate("window.told")  # C28
+        assert len(told) <= 3
+        assert told[-1].startswith("Reply finished. word0 word1")
+
+        panel.send("A picture")  # C22
+        expect(button(panel.root, "Load image from images.invalid: a chart")).to_be_visible()
+        assert panel.root.locator("img").count() == 0
+        watch_growing(panel, 3)  # C20
+        expect(same.articles).to_have_count(panel.articles.count())  # C1
+        assert same.log.inner_text() == panel.log.inner_text()
+
+        expect(failing.root).to_contain_text("set_messages")  # C33
+        expect(failing.root).to_contain_text("TraitError")
+        failing.send("Try")  # C38
+        button(failing.root, "Retry").click()
+        expect(failing.message("assistant")).to_contain_text("Now it works.")
+        expect(failing.articles).to_have_count(2)
+        assert page_errors == []
+        assert [asked for asked in outside_requests if "images.invalid" in asked] == []
 
     def test_export(
         self, tmp_path: Path, context: BrowserContext, new_page: Callable[[], Page], outside_requests: list[str]
