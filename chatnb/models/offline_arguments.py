@@ -31,7 +31,7 @@ eur usd gbp chf jpy cny sek nok dkk pln aud cad nzd inr brl mxn krw euro euros d
 percent kg g mg lb oz km m cm mm mi ft l ml h hr hour hours min minute minutes s sec second seconds ms day days week
 weeks month months kb mb gb tb kw kwh
 """
-_UNITS = frozenset(_UNIT_WORDS.split())
+UNITS = frozenset(_UNIT_WORDS.split())
 _FILLERS = frozenset({"is", "of", "the", "to", "number", "no", "nr", "id", "named", "called", "was", "be", "a", "an"})
 _POLITE = re.compile(r"\A(?:in|for|from|it's|it is)\s+(?=\S)|\s+please\Z", re.IGNORECASE)
 _YES = frozenset({"yes", "true", "on"})
@@ -308,11 +308,11 @@ def _tokens(text: str) -> list[_Token]:
     for match in _TOKEN.finditer(text):
         kind = match.lastgroup or "word"
         kind = "joined" if kind == "unit" else kind
-        if kind == "joined" and match["unit"].lower() not in _UNITS:
+        if kind == "joined" and match["unit"].lower() not in UNITS:
             kind = "word"
         token = _Token(kind, match[0], has_unit=kind == "joined" or match[0][0] in "€$£¥" or match[0][-1] in "€$£¥%")
         previous = tokens[-1] if tokens else None
-        if previous is not None and kind == "word" and token.text.lower() in _UNITS and previous.number is not None:
+        if previous is not None and kind == "word" and token.text.lower() in UNITS and previous.number is not None:
             previous.has_unit = token.is_used = True
         elif previous is not None and token.number is not None and previous.text in _CURRENCY_CODES:
             token.has_unit = previous.is_used = True

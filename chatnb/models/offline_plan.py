@@ -9,7 +9,7 @@ from typing import Any
 
 from chatnb.models import offline_texts as texts
 from chatnb.models.anthropic_blocks import content_items
-from chatnb.models.offline_arguments import find_arguments, missing_arguments
+from chatnb.models.offline_arguments import UNITS, find_arguments, missing_arguments
 from chatnb.models.offline_talk import TalkKind, kind_of_talk, small_talk
 from chatnb.models.offline_words import choices, choose, parameters, split_words
 from chatnb.models.port import ActionSpec, ModelMessage, ModelRequest, is_ephemeral
@@ -142,9 +142,9 @@ def _follow_up(request: ModelRequest, prior: _Intent, text: str) -> _Intent | No
     if lead is None:  # a bare value: only one that is listed, and nothing beside it
         schemas = parameters(spec)
         found = {name: value for name, value in found.items() if choices(schemas[name])}
-        if set(split_words(text)) - {word for value in found.values() for word in split_words(str(value))}:
-            return None
-    if not found:
+    # Any other word makes it a sentence of its own: "and what is the capital of France?" is about no weather.
+    named = {word for value in found.values() for word in split_words(str(value))}
+    if not found or set(split_words(rest)) - named - UNITS:
         return None
     return _Intent((spec,), {spec.name: {**prior.arguments[spec.name], **found}}, (), text)
 

@@ -338,7 +338,21 @@ class TestFollowUps:
         assert await self.follow(WEATHER, "weather in Paris", "and in Rome?") == {"city": "Rome"}
         assert await self.follow(WEATHER, "weather in Paris", "How about New York?") == {"city": "New York"}
 
-    @pytest.mark.parametrize("then", ["Nonsense", "and then?", "What is the capital of France?", "coffee is bad", "ok"])
+    async def test_units(self) -> None:
+        """A unit beside a number is no other word."""
+        order = spec("buy", "Buy.", ("kilos",), kilos={"type": "number"})
+        assert await self.follow(order, "buy 20 kg", "and 30 kg?") == {"kilos": 30.0}
+
+    @pytest.mark.parametrize(
+        "then",
+        [
+            "Nonsense",
+            "and then?",
+            "What is the capital of France?",
+            "And what is the capital of France?",
+            "coffee is bad",
+        ],
+    )
     async def test_all_else_goes_on_from_nothing(self, then: str) -> None:
         """A sentence of its own calls nothing."""
         assert await self.follow(WEATHER, "weather in Paris", then) is None
