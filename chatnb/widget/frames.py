@@ -16,6 +16,7 @@ from .cutting import cut_ops, pack
 from .operations import JsonObject
 from .picture import Picture
 from .protocol import VERSION
+from .redaction import BEGINNING
 from .view_form import Form, ViewForm, text_field
 
 MANY_FOOTERS = 1_000
@@ -103,6 +104,9 @@ class FrameBuilder:
                 return None
             end = self._shown_part(shown, at[1]).get(at[2], "")
             self._end_at, self._end = at, end[-credentials.longest :]
+        if not self._kept_back and not credentials.may_begin(latest := self._end[-BEGINNING:] + delta):
+            self._end = latest[-BEGINNING:]  # none begins before
+            return delta
         new = self._kept_back + delta
         count = credentials.kept_back(self._end + new)
         if count is None:

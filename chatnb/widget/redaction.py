@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +25,7 @@ class Credentials:
         self._known: Any = None
         self._values: tuple[str, ...] = ()
         self._redact: Redact | None = None
+        self._begins: re.Pattern[str] | None = None
         self.longest = 0
         self._read()
 
@@ -36,11 +38,19 @@ class Credentials:
         self._values = tuple(sorted(found, key=len, reverse=True))
         self._redact = make_redact(self._values)
         self.longest = len(self._values[0]) if self._values else 0
+        heads = {re.escape(value[:2]) for value in self._values} | {
+            re.escape(value[0]) + r"\Z" for value in self._values
+        }
+        self._begins = re.compile("|".join(sorted(heads))) if heads else None
 
     def redact(self, text: str) -> str:
         """Return a text with each of them replaced."""
         self._read()
         return text if self._redact is None else self._redact(text)
+
+    def may_begin(self, text: str) -> bool:
+        """Tell at once whether any may begin in a text: for most pieces of a stream that is all."""
+        return self._begins is not None and self._begins.search(text) is not None
 
     def kept_back(self, text: str) -> int | None:
         """Return how many characters at the end of a growing text may be the beginning of one; None: one is in it."""
