@@ -19,7 +19,8 @@ _TOKEN = re.compile(
     (?P<quoted>```[\s\S]*?```|"[^"\n]*"|“[^”\n]*”|`[^`\n]*`|(?<!\w)'[^'\n]*'(?!\w))
     |(?P<json>\[[^\[\]\n]*\]|\{[^{}\n]*\})
     |(?P<date>\d{4}-\d{2}-\d{2}(?:T[\d:.]+(?:Z|[+-]\d{2}:?\d{2})?)?(?!\w))
-    |(?P<number>[€$£¥]?[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[€$£¥%])?(?![\w.-]*\w))
+    |(?P<number>[€$£¥]?[-+]?(?:(?:\d{1,3}(?:\.\d{3})+|\d+),\d{2}(?![\d,])|(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)
+        (?:[€$£¥%])?(?![\w.-]*\w))
     |(?P<joined>[-+]?\d+(?:\.\d+)?(?P<unit>[A-Za-z]{1,4})(?![\w-]))
     |(?P<word>@?\w+(?:[-./#]\w+)*)
     |(?P<mark>[=:,;?!])
@@ -50,7 +51,10 @@ class _Token:
     def number(self) -> float | None:
         if self.kind not in ("number", "joined"):
             return None
-        return float(re.sub(r"[^\d.+-]", "", self.text))
+        text = re.sub(r"[^\d.,+-]", "", self.text)
+        if re.fullmatch(r"[-+]?[\d.]+,\d{2}", text):  # a decimal comma, as in 15,50 or 1.000,50
+            text = text.replace(".", "").replace(",", ".")
+        return float(text.replace(",", ""))
 
     @property
     def plain(self) -> str:

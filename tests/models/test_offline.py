@@ -322,6 +322,30 @@ class TestNames:
         assert await first_call(text, WEATHER) is None
 
 
+class TestMoney:
+    @pytest.mark.parametrize(
+        ("text", "amount"),
+        [
+            ("Refund order 7, 15,50 EUR", 15.5),
+            ("Refund order 7 15,50€", 15.5),
+            ("Refund €1.000,50 for order 7", 1000.5),
+            ("Refund order 7, 1,000.50 EUR", 1000.5),
+            ("Refund order 7, 1,000 EUR", 1000.0),
+            ("Refund order 7, 250 EUR", 250.0),
+            ("Refund order 7, -15,50 EUR", -15.5),
+        ],
+    )
+    async def test_amounts(self, text: str, amount: float) -> None:
+        """An amount is read whole, with a decimal comma or point: half of it would be another amount."""
+        assert await first_call(text, REFUND) == ("refund", {"order": "7", "amount": amount})
+
+    async def test_lists_stay_lists(self) -> None:
+        """Numbers with commas between them are several."""
+        add = spec("add", "Add.", ("numbers",), numbers={"type": "array", "items": {"type": "number"}})
+        assert await first_call("add 1,2,3", add) == ("add", {"numbers": [1.0, 2.0, 3.0]})
+        assert await first_call("add 10, 20, 30", add) == ("add", {"numbers": [10.0, 20.0, 30.0]})
+
+
 class TestFollowUps:
     async def follow(self, action: Any, first: str, then: str) -> Any:
         said = await answer(first, actions=(action,))
