@@ -254,7 +254,9 @@ class Tree:
         content = next((n for n in contents.get(message.id, ()) if self.message(n) == message), None)
         if maker is None and content is not None:
             maker = Maker(self._nodes[content].turn_id, self._nodes[content].kernel_id)
-        node_id = maker.node_id if maker is not None and maker.node_id is not None else new_id()
+        node_id = maker.node_id if maker is not None else None
+        if node_id is None or node_id in self._nodes or any(made.node_id == node_id for made, _ in edit.nodes):
+            node_id = new_id()  # a hook has moved a message that goes on, or put it there twice
         return Node(
             node_id=node_id,
             message_id=message.id,

@@ -262,7 +262,7 @@ def _plan_end(run: TurnRun, verdict: Verdict) -> tuple[TreeEdit, Input | None]:
     final = [decided if m.id == response_id else m for m in final]
     in_place: dict[str, UIMessage] = {}
     if run.continues is not None and response is not None:
-        in_place[run.continues] = decided
+        in_place[engine.tree.on_chain(response_id) or run.continues] = decided
     edit = engine.tree.plan_list(
         final,
         lambda: engine.new_id("node"),

@@ -15,6 +15,11 @@ INPUT_STATES: tuple[InputState, ...] = ("waiting", "taken", "held", "done", "ski
 NOT_RUN = ("Not executed", "nothing was done", "was not run")
 
 
+def _is_planned(error: dict[str, Any]) -> bool:
+    """Tell whether a turn's failure is one that the machine has asked for."""
+    return str(error.get("message", "")).endswith(" fails") or "nothing to answer" in str(error)
+
+
 class Laws:
     """The checks of one chat, with the reference beside it."""
 
@@ -136,6 +141,8 @@ class Laws:
             is_open = turn.state not in ENDED
             if is_open and not (is_offered and turn.state == "interrupted"):
                 found.append(f"turn {turn.number} is {turn.state}")
+            if turn.error is not None and not _is_planned(turn.error):
+                found.append(f"turn {turn.number} failed: {turn.error}")
             if not is_open and not turn.hooks_done:
                 found.append(f"turn {turn.number} ended without its hook")
         alive = {t for t in engine.tasks if not t.done() and "tidying" not in t.get_name()}

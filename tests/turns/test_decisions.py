@@ -101,6 +101,46 @@ class TestMoot:
             assert await mock.chat.stable()
 
 
+class TestEditedBefore:
+    """A hook edits what stands before a message that goes on."""
+
+    @pytest.mark.parametrize("hook", ["on_turn_start", "run", "on_before_turn_complete"])
+    async def test_a_message_is_removed(self, hook: str) -> None:
+        """Sections 4 and 6 of turns.md: the response moves with the edit, the former chain stays in the tree, and the
+        next input works."""
+        made = Agent(StrictModel(["hello", ONE, "done", "on"]), actions=[pay])
+
+        def forget(event: Any) -> Any:
+            if event.trigger == "continuation":
+                event.chat.history.remove(event.chat.messages[0].id)
+            return event.stream_text() if hook == "run" else None
+
+        getattr(made, hook)(forget)
+        async with mock_chat(made) as mock:
+            await mock.chat.send("hi")
+            await mock.chat.send("pay ann")
+            assert (await mock.chat.approve()).status == "completed"
+            wanted = ["hello", "pay ann", "done"]
+            assert ([m.text for m in mock.chat.messages], ran) == (wanted, ["ann"])
+            assert states(mock) == {"c1": "output-available"}
+            await mock.restart()
+            assert [m.text for m in mock.chat.messages] == wanted
+            assert (await mock.chat.send("and?")).text == "on"
+            assert len(mock.chat.history.branches(mock.chat.messages[0].id)) == 2
+
+    async def test_the_response_stands_there_twice(self) -> None:
+        """A hook that puts the response in twice does not keep the turn from its end."""
+        made = agent("one")
+
+        @made.on_before_turn_complete
+        def double(event: Any) -> None:
+            event.chat.history.set([*event.ui_messages, event.response_message])
+
+        async with mock_chat(made) as mock:
+            assert (await mock.chat.send("go")).status == "completed"
+            assert [m.text for m in mock.chat.messages] == ["go", "one", "one"]
+
+
 class TestContinuation:
     """The last decision queues exactly one continuation."""
 
