@@ -225,6 +225,31 @@ class NotebookPage:
         expect(root).to_have_attribute("data-connection", "live", timeout=20_000)
         return Panel(root)
 
+    def watch_for(self, text: str) -> Callable[[], None]:
+        """Begins to watch the panels of the page for a text that may pass quickly.
+
+        Returns:
+            Waits until it has been there.
+        """
+        self.page.evaluate(
+            """text => {
+                const seen = window.seenTexts ??= new Set();
+                const look = () => {
+                    for (const view of document.querySelectorAll('.chatnb-view')) {
+                        if (view.textContent.includes(text)) seen.add(text);
+                    }
+                };
+                const all = {childList: true, characterData: true, subtree: true};
+                new MutationObserver(look).observe(document.body, all);
+            }""",
+            text,
+        )
+
+        def wait() -> None:
+            self.page.wait_for_function("text => window.seenTexts.has(text)", arg=text)
+
+        return wait
+
     # --- effects and pictures ---
 
     def effects(self) -> list[dict[str, Any]]:
@@ -286,17 +311,24 @@ class Panel:
 
     def texts_while_streaming(self, role: str = "assistant", *, wanted: int = 3) -> list[str]:
         """Watches the last message of a role until its text has changed `wanted` times, and returns these texts."""
-        message = self.message(role)
-        message.wait_for()
-        texts: list[str] = []
-        while len(texts) < wanted:
-            before = texts[-1] if texts else ""
-            self.root.page.wait_for_function(
-                """([node, before]) => node.textContent.trim() && node.textContent !== before""",
-                arg=[message.element_handle(), before],
-                timeout=20_000,
-            )
-            texts.append(message.text_content() or "")
+        # In the page: on a busy machine a short stream is over before this process has looked three times.
+        texts: list[str] = self.message(role).evaluate(
+            """(node, wanted) => new Promise((done, fail) => {
+                const texts = [];
+                const look = () => {
+                    const text = node.textContent;
+                    if (text.trim() && text !== texts.at(-1)) texts.push(text);
+                    if (texts.length < wanted) return;
+                    observer.disconnect();
+                    done(texts);
+                };
+                const observer = new MutationObserver(look);
+                observer.observe(node, {childList: true, characterData: true, subtree: true});
+                look();
+                setTimeout(() => fail(new Error(`only ${texts.length} texts: ${texts}`)), 20000);
+            })""",
+            wanted,
+        )
         return texts
 
 

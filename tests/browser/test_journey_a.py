@@ -144,10 +144,11 @@ class TestJourneyA:
             "The kernel was restarted. The conversation is saved; run the cell to go on."
         )
         cut = panel.message("assistant").locator("tr").count()
+        recovering = notebook.watch_for("Recovering the interrupted reply")
         for begin in ("import csv", "ordered = []", "chat = agent.chat("):
             notebook.run_cell(notebook.index_of_cell(begin))
         panel = notebook.panel()
-        expect(panel.root).to_contain_text("Recovering the interrupted reply")
+        recovering()
         notebook.shot("journey-a-7")
         rows = panel.message("assistant").locator("tr")
         expect(rows).to_have_count(7)

@@ -86,7 +86,6 @@ def running(application: Any) -> Iterator[str]:
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     config = uvicorn.Config(application, log_level="error", lifespan="on", timeout_graceful_shutdown=2)
-    server = uvicorn.Server(config)
     started = threading.Event()
 
     class Announcing(uvicorn.Server):
@@ -95,7 +94,18 @@ def running(application: Any) -> Iterator[str]:
             started.set()
 
     server = Announcing(config)
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener])), daemon=True)
+
+    async def serve() -> None:
+        await server.serve([listener])
+        # A connection that outlived the shutdown closes in a later round of the loop, which must not end before.
+        left = server.server_state.connections
+        for connection in list(left):
+            connection.transport.abort()
+        for _ in range(100):
+            if left:
+                await asyncio.sleep(0.01)
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
     thread.start()
     assert started.wait(10)
     try:

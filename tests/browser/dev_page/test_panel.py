@@ -242,6 +242,15 @@ class TestDecisions:
         expect(group.get_by_role("button", name="Reject")).to_be_enabled()
         assert commands(page, "reject")[0]["reason"] == "No"
 
+    def test_in_a_closed_chat(self, show: Show) -> None:
+        """3.3 of widget.md: a closed chat is read-only; nothing leads to a decision that can't be made."""
+        page = show("approval")
+        leading = page.get_by_role("button", name="1 decision waiting")
+        expect(leading).to_be_visible()
+        page.evaluate("window.kernel.ops({op: 'state', state: {closed: {reason: 'closed'}}})")
+        expect(page.get_by_role("button", name="Approve")).to_be_disabled()
+        expect(leading).to_have_count(0)
+
     def test_without_extras(self, show: Show) -> None:
         """C25 of widget.md: where no extra can be had, code is plain, math its source, a form a box for JSON."""
         page = show("approval", extras="0")
