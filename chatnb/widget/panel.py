@@ -335,7 +335,7 @@ class Panel:
 
     def traits(self) -> dict[str, Any]:
         """Return all state traits as of one moment."""
-        if not self._is_open:  # closed: the chat goes on, and nothing tells of it
+        if not self._is_open and self.seam.is_alive:  # closed: the chat goes on, and nothing tells of it
             self._latest = self.seam.call(self.seam.state)
         state, own = self._latest, self._origin
         return {

@@ -56,6 +56,11 @@ class ChatSeam:
         loop: asyncio.AbstractEventLoop = self._runtime.loop
         return loop
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether the runtime has not ended."""
+        return bool(self._runtime.is_alive)
+
     def post(self, function: Callable[..., object], *args: object) -> None:
         """Call a function on the runtime's loop, soon; from any thread."""
         self._runtime.post(function, *args)

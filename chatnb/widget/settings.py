@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any
 
+from .._json import whole
 from .._pending import json_or_none
 from ..errors import ConfigError
 from ..turns.records import ClientTool
@@ -172,7 +173,7 @@ def check_text(value: object) -> str | None:
         ConfigError: It is neither.
     """
     if value is None or isinstance(value, str):
-        return value
+        return value if value is None else whole(value)
     raise ConfigError("placeholder and title must be texts")
 
 
@@ -183,5 +184,5 @@ def check_suggestions(value: object) -> tuple[str, ...]:
         ConfigError: They are no list of texts.
     """
     if isinstance(value, list | tuple) and all(isinstance(text, str) for text in value):
-        return tuple(value)
+        return tuple(map(whole, value))
     raise ConfigError("suggestions must be a list of texts")

@@ -88,6 +88,8 @@ class FakeSubmission:
 
 
 class FakeRuntime:
+    is_alive = True
+
     def __init__(self, time: SimTime) -> None:
         self.loop = time
         self.notified: list[Any] = []

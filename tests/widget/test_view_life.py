@@ -104,6 +104,15 @@ class TestTraits:
             assert (view.widget.status, view.widget.is_streaming) == ("ready", False)
 
 
+class TestOptions:
+    async def test_halves_of_characters(self) -> None:
+        """Section 1: options take effect in open views: what no frame can hold is what can be told of it."""
+        async with shown(title="a \ud83d b", suggestions=["\ude00"]) as view:
+            view.widget.placeholder = "\ud83d\ude00"
+            values = (view.widget.title, view.widget.suggestions, view.widget.placeholder)
+            assert values == ("a \ufffd b", ("\ufffd",), "\U0001f600")
+
+
 class TestDoubles:
     async def test_an_id_that_was_refused_stays_refused(self) -> None:
         """3.2: a repeated id gets the same answer and does nothing, also where the first was no valid command."""
