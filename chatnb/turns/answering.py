@@ -6,9 +6,10 @@ import asyncio
 import contextvars
 import inspect
 from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing, nullcontext
+from contextlib import aclosing, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
+from .._clock import within
 from ..errors import MessageError, RemoteStreamError, StoreError
 from ..runtime.contain import contained
 from ..runtime.entry import is_async
@@ -83,11 +84,8 @@ async def _give_up(run: TurnRun, body: asyncio.Task[None]) -> None:
 
 
 async def _wait(run: TurnRun, task: asyncio.Future[Any], seconds: float) -> None:
-    limit = asyncio.ensure_future(run.clock.sleep(seconds))
-    try:
-        await asyncio.wait({task, limit}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        limit.cancel()
+    with suppress(TimeoutError):
+        await within(run.clock, seconds, asyncio.wait({task}))
 
 
 async def _wait_real(task: asyncio.Future[Any]) -> None:

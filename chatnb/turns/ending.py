@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from .._clock import within
 from .._killpoint import kill_point
 from ..errors import LeaseLostError, StoreError
 from ..history import Maker, TreeEdit
@@ -128,15 +130,9 @@ def finish_reason(run: TurnRun, verdict: Verdict) -> str | None:
 
 async def _wait_for_deferred(run: TurnRun) -> None:
     waiting = {f for f in run.deferred if not f.done()}
-    if not waiting:
-        return
-    limit = asyncio.ensure_future(run.clock.sleep(DEFER_SECONDS))
-    try:
-        while waiting and not limit.done():
-            await asyncio.wait({*waiting, limit}, return_when=asyncio.FIRST_COMPLETED)
-            waiting = {f for f in waiting if not f.done()}
-    finally:
-        limit.cancel()
+    if waiting:
+        with suppress(TimeoutError):
+            await within(run.clock, DEFER_SECONDS, asyncio.wait(waiting))
 
 
 def completion(run: TurnRun, verdict: Verdict, *, stream_open: bool) -> dict[str, Any]:

@@ -166,14 +166,11 @@ class EngineRecovery(EngineEdits):
         running.settle(outcome)
 
     async def _end_background(self) -> None:
-        limit = asyncio.ensure_future(asyncio.sleep(DEFERRED_SECONDS))
-        waiting = set(self.background)
-        while waiting and not limit.done():
-            await asyncio.wait({*waiting, limit}, return_when=asyncio.FIRST_COMPLETED)
-            waiting = {work for work in waiting if not work.done()}
-        limit.cancel()
-        for work in waiting:
-            work.cancel()
+        running = set(self.background)
+        if running:
+            _, late = await asyncio.wait(running, timeout=DEFERRED_SECONDS)
+            for work in late:
+                work.cancel()
 
     # --- writes that failed -------------------------------------------------------------------------------------
 
