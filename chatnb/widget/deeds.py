@@ -222,8 +222,8 @@ class WidgetDeeds(Reads, Sends):
         self.finish(self._seam.do("continue_last_turn", **self._around("continuation", None)), answer)
 
     def _discard(self, command: Any, answer: Answer) -> None:
-        result = self._seam.chat.discard()
-        self.finish(result if hasattr(result, "admitted") else None, answer)
+        self._seam.chat.discard()
+        self.finish(None, answer)
 
     # --- actions ------------------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..actions.settled import Settled
     from ..chat import Chat
     from ..runtime import Runtime
-    from ..turns import Outcome, Submission
+    from ..turns import ChatEngine, Outcome, Submission
 
 T = TypeVar("T")
 
@@ -39,22 +39,21 @@ class ChatSeam:
 
     def __init__(self, chat: Chat, origin: str) -> None:
         self.origin = origin
-        self.chat: Any = chat
+        self.chat: Chat = chat
         self.bind(chat)
 
     def bind(self, chat: Any) -> None:
         """Go on with another object of the same chat."""
         self.chat = chat
         self._runtime: Runtime = chat._runtime
-        self._engine: Any = chat._engine
+        self._engine: ChatEngine = chat._engine
 
     # --- the runtime --------------------------------------------------------------------------------------------
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
         """The loop that the chat works on."""
-        loop: asyncio.AbstractEventLoop = self._runtime.loop
-        return loop
+        return self._runtime.loop
 
     @property
     def is_alive(self) -> bool:
@@ -67,13 +66,11 @@ class ChatSeam:
 
     def call(self, function: Callable[..., T], *args: object) -> T:
         """Call a function on the runtime's loop and wait for what it returns; from any thread."""
-        result: T = self._runtime.call(function, *args)
-        return result
+        return self._runtime.call(function, *args)
 
     def call_if_free(self, function: Callable[[], T], within: float) -> T | None:
         """Call a function on the runtime's loop if that is free in time, else not at all: None."""
-        result: T | None = self._runtime.call_if_free(function, within)
-        return result
+        return self._runtime.call_if_free(function, within)
 
     def spawn(self, work: Coroutine[Any, Any, object], name: str) -> None:
         """Start a task on the runtime."""
@@ -122,27 +119,23 @@ class ChatSeam:
 
     def subscribe(self, listener: Callable[[Update], None]) -> Callable[[], None]:
         """Hear of every change, on the runtime, in order."""
-        unsubscribe: Callable[[], None] = self._engine.subscribe(listener)
-        return unsubscribe
+        return self._engine.subscribe(listener)
 
     def state(self) -> ChatState:
         """Return the state as it is; on the runtime."""
-        state: ChatState = self._engine.state()
-        return state
+        return self._engine.state()
 
     def messages(self) -> tuple[UIMessage, ...]:
         """Return the history with the unfinished message as far as it is; from any thread."""
-        messages: tuple[UIMessage, ...] = self.chat.messages
-        return messages
+        return self.chat.messages
 
     def settled_messages(self) -> tuple[UIMessage, ...]:
         """Return the history without what is being written; from any thread."""
-        messages: tuple[UIMessage, ...] = self._engine.read_chain()
-        return messages
+        return self._engine.read_chain()
 
     def is_unsaved(self) -> bool:
         """Tell whether the end of what is shown could not be written; on the runtime."""
-        return getattr(self._engine, "unsaved", None) is not None
+        return self._engine.unsaved is not None
 
     def is_untouched(self) -> bool:
         """Tell whether the chat has never held a message."""
@@ -221,7 +214,7 @@ class ChatSeam:
     @property
     def store(self) -> Any:
         """The chat's store, or what stands for it."""
-        return getattr(self._engine, "store", self._engine)
+        return self._engine.store
 
     # --- the agent ----------------------------------------------------------------------------------------------
 
@@ -239,8 +232,7 @@ class ChatSeam:
     @property
     def actions(self) -> Mapping[str, Action]:
         """The agent's actions by name."""
-        actions: Mapping[str, Action] = self._engine.definition.catalog
-        return actions
+        return self._engine.definition.catalog
 
     def find_action(self, name: str) -> Action | None:
         """Return an action, or None."""
@@ -282,8 +274,7 @@ class ChatSeam:
 
     def complete(self, prefix: str) -> Mapping[str, JsonValue]:
         """Return the mentions that a prefix may become: `{items, stale}`."""
-        found: Mapping[str, JsonValue] = self.chat._notebook.mentions.complete(prefix)
-        return found
+        return self.chat._notebook.mentions.complete(prefix)
 
     async def preview(self, name: str) -> Mapping[str, JsonValue] | None:
         """Return what a mention sends, `{text, tokens}`; None when there is no such name."""

@@ -118,7 +118,7 @@ class ChatWidget(Displayed):
         self._outputs = TranscriptOutputs(
             self._render_transcript, publish_output, self._is_settled, self._on_runtime, self._is_seen
         )
-        place = find_place(in_memory=getattr(getattr(opened._engine, "store", None), "in_memory", False))
+        place = find_place(in_memory=opened._engine.store.in_memory)
         self._delivery = DeliveryFinder(place.delivery)
         self._live = {name: getattr(self, name) for name in LIVE} | live
         # The panel first: with the comm the host asks for the state, which has the snapshot of what there is.

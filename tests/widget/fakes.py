@@ -136,6 +136,12 @@ class FakeTree:
     find = on_chain
 
 
+class FakeStore:
+    """What a widget asks of a store."""
+
+    in_memory = True
+
+
 class FakeEngine:
     """The engine's seam, over a state that the test sets."""
 
@@ -145,6 +151,8 @@ class FakeEngine:
         self.tool_phase: frozenset[str] = frozenset()
         self.definition = SimpleNamespace(name="agent", catalog=Catalog(), model=SimpleNamespace(name="scripted"))
         self.tree = FakeTree(self)
+        self.store = FakeStore()
+        self.unsaved: UIMessage | None = None
         self.cell_inserters: list[Callable[..., bool]] = []
 
     def subscribe(self, listener: Callable[[Update], None]) -> Callable[[], None]:
