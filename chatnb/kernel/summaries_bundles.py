@@ -112,8 +112,7 @@ def _formatted(value: Any) -> Iterator[tuple[str, Any]]:
 
 def _formatters() -> Mapping[str, Any]:
     formatter = getattr(running_shell(), "display_formatter", None)
-    found: Mapping[str, Any] = getattr(formatter, "formatters", None) or {}
-    return found
+    return getattr(formatter, "formatters", None) or {}
 
 
 def _with_formatter(formatter: Any, value: Any) -> Any:

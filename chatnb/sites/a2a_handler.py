@@ -236,8 +236,7 @@ class ChatTasks(RequestHandler):
 
 def identity_of(context: ServerCallContext) -> Identity | None:
     """Return who calls, as the site has authenticated them."""
-    found: Identity | None = context.state.get(IDENTITY_KEY)
-    return found
+    return context.state.get(IDENTITY_KEY)
 
 
 def _begin(chat: Chat, task_id: str, submission: Submission) -> tuple[Task | None, str]:

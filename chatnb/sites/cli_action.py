@@ -156,8 +156,7 @@ class _Desk:
         return await asyncio.wrap_future(self._answer)
 
     def _settled(self, done: concurrent.futures.Future[Settled]) -> Settled:
-        settled: Settled = self._runtime.wait(done)
-        return settled
+        return self._runtime.wait(done)
 
 
 class _Progress:

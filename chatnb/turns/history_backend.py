@@ -39,8 +39,7 @@ class EngineHistory:
 
     def read_branches(self, id: str) -> list[Branch]:
         """Return the siblings of a message."""
-        found: list[Branch] = self._engine.runtime.call(self._engine.tree.branches, id)
-        return found
+        return self._engine.runtime.call(self._engine.tree.branches, id)
 
     def switch_chain(self, id: str) -> None:
         """Move to the leaf last shown below a message or node.
