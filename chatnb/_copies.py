@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .chat import Chat
     from .kernel.objects import ChatObjects
     from .store import Store
+    from .store.port import WriteTx
 
 FORKED = "Not executed: the chat was forked."
 
@@ -162,7 +163,7 @@ def _fill(chat: Chat, record: ChatRecord) -> None:
     engine.pending_changed()
 
 
-def _ask_again(chat: Chat, tx: Any, message_id: str, part: Any) -> None:
+def _ask_again(chat: Chat, tx: WriteTx, message_id: str, part: Any) -> None:
     """Give a loaded, waiting call its grant, so that it can be decided."""
     action = chat.agent.catalog.find(part.tool_name)
     if action is None or chat._engine.store_knows_grant(part.approval.id):

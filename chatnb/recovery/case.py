@@ -16,6 +16,7 @@ from ..messages import UIMessage, is_tool_part
 from ..store.port import WriteTx
 from ..store.records import IncidentRow, InputRow, TurnRow
 from ..turns import ChatEngine, Input, Submission
+from ..turns.definition import Definition
 from ..turns.limits import fit_message
 from ..turns.live import BASE_SEQ, base_note
 from ..turns.mending import records_for
@@ -218,7 +219,7 @@ class HookRun:
 
     engine: ChatEngine
     input: Input
-    definition: Any
+    definition: Definition
     number: int
     trigger: str
     body: Mapping[str, JsonValue] | None

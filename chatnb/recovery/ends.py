@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from ..errors import StoreError
 from ..models import Usage
+from ..store.port import WriteTx
 from ..store.records import IncidentRow, TurnRow
 from ..turns import ChatEngine, Input, Outcome, TurnError
 from ..turns.events import CompletionEvent
@@ -86,7 +87,7 @@ def _continuation(case: Case, partial: Any) -> Input | None:
     return case.engine.new_continuation(partial.id, [], "recovery")
 
 
-def put_incident(tx: Any, row: IncidentRow) -> None:
+def put_incident(tx: WriteTx, row: IncidentRow) -> None:
     """Replace an incident that is not sealed."""
     tx.put_incident(row, ("open", "offered", "attempting", "failed"))
 

@@ -21,6 +21,7 @@ from .mending import mend_history
 from .moves import move_turn
 
 if TYPE_CHECKING:
+    from .engine import ChatEngine
     from .turn_run import TurnRun
 
 
@@ -233,7 +234,7 @@ def deny_call(message: UIMessage, part: Any) -> UIMessage:
     return fold.message
 
 
-def _note_started(engine: Any) -> None:
+def _note_started(engine: ChatEngine) -> None:
     with engine.write() as tx:
         tx.set_chat(chat_started=True)
     engine.chat_started = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .._json import JsonValue
 from ..actions.ports import CallRow, GrantState
@@ -164,7 +164,7 @@ async def _ask(run: TurnRun, orphan: Orphan) -> Part | None:
     """Ask `on_tool_repair`; None stands for the default."""
     if orphan.is_recorded or "on_tool_repair" not in run.definition.hooks:
         return None
-    engine: Any = run.engine
+    engine = run.engine
     try:
         value = await engine.fire(
             run,

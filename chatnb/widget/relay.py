@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .._json import JsonValue
 from ..turns import Outcome, Submission, TurnError
+
+if TYPE_CHECKING:
+    from ..runtime import Runtime
 
 
 class Relay(Submission):
@@ -18,7 +21,7 @@ class Relay(Submission):
     @classmethod
     def start(
         cls,
-        runtime: Any,
+        runtime: Runtime,
         chat_id: str,
         make_body: Callable[[], Awaitable[JsonValue]],
         submit: Callable[..., Submission],
