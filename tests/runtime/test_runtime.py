@@ -197,13 +197,13 @@ class TestSpawn:
         async def fails() -> None:
             raise ValueError("deferred")
 
-        handler = Note()
-        logging.getLogger("chatnb").addHandler(handler)
+        handler = Note()  # at the root, behind that of `caplog`: what it has heard of is in there
+        logging.getLogger().addHandler(handler)
         try:
             task = runtime.spawn(fails(), name="deferred")
             assert logged.wait(DEADLINE)
         finally:
-            logging.getLogger("chatnb").removeHandler(handler)
+            logging.getLogger().removeHandler(handler)
         assert task.done()
         assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ValueError]
 
