@@ -83,9 +83,13 @@ class TestExamples:
         namespace = {**{public: getattr(chatnb, public) for public in chatnb.__all__}, "mock_chat": mock_chat}
         namespace |= {"agent": agent, "chat": chat, "gated": gated, "sales": sales}
         code = compile(EXAMPLES[name], name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-        result = eval(code, namespace)
-        if inspect.isawaitable(result):
-            await result
-        if name.startswith("Agent.") or name == "Turn":  # a hook: it is called
-            outcome = await agent.chat().send("Go on")
-            assert outcome.status == "completed", outcome
+        try:
+            result = eval(code, namespace)
+            if inspect.isawaitable(result):
+                await result
+            if name.startswith("Agent.") or name == "Turn":  # a hook: it is called
+                outcome = await agent.chat().send("Go on")
+                assert outcome.status == "completed", outcome
+        finally:
+            for opened in list(agent.composition().chats.values()):
+                opened.close()

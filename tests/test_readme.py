@@ -50,7 +50,9 @@ class TestReadme:
         """docs/recipes.md: its blocks run in order, and what they assert holds."""
         pytest.importorskip("pydantic_ai")
         monkeypatch.setenv("CHATNB_STORE", str(tmp_path / "chats.db"))
-        await run_blocks("docs/recipes.md", RECIPES)
+        namespace = await run_blocks("docs/recipes.md", RECIPES)
+        for chat in list(namespace["agent"].composition().chats.values()):  # type: ignore[attr-defined]
+            chat.close()
 
     def test_ten_lines_are_ten_lines(self) -> None:
         lines = [line for line in blocks("python")[0].splitlines() if line.strip()]
