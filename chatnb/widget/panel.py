@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import concurrent.futures
+import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from .._json import JsonValue
 from .._pending import PendingCalls
@@ -26,12 +25,13 @@ from .channel import Channel, Send
 from .commands import CommandDesk
 from .deeds import WidgetDeeds
 from .delivery import Place
+from .first_messages import make_first_messages, wire_of
 from .inputs import BodyMaker
 from .options import OptionsForm
 from .pacer import Handle
 from .picture import Delivery, WidgetFacts, is_server_streaming, is_streaming, shown_messages, usage_of
 from .protocol import VERSION, HelloCommand
-from .redaction import Credentials, describe
+from .redaction import Credentials
 from .seam import ChatSeam
 from .settings import Settings
 from .snapshot import saved_snapshot
@@ -42,9 +42,6 @@ logger = logging.getLogger("chatnb.widget")
 
 RETURN_WITHIN = 10.0
 """Seconds after the last view's end in which another may come, before its turn is stopped."""
-
-# First messages are made for a chat once, however many widgets would: by engine.
-_filling: WeakKeyDictionary[Any, asyncio.Lock] = WeakKeyDictionary()
 
 
 class Panel:
@@ -231,9 +228,15 @@ class Panel:
         if self.deeds.tools.is_former and not self.channel.views:
             on_data = None
         if on_data is not None and chunk is not None and str(chunk.get("type")).startswith("data-"):
-            self.seam.notify(on_data, DataPart(chunk))
+            self.seam.notify(self._tell_data, on_data, DataPart(chunk))
         if update.kind in ("settled", "history") and self.is_settled:
             self._settled()
+
+    def _tell_data(self, on_data: Callable[[DataPart], Any], part: DataPart) -> None:
+        """Give a data part to a person's function; what an async one does goes on where their functions run."""
+        work = on_data(part)
+        if inspect.isawaitable(work):
+            self.seam.spawn(self.seam.ask(lambda: work), "an async on_data")
 
     def refresh(self) -> None:
         """The options have changed; from any thread."""
@@ -250,7 +253,7 @@ class Panel:
         wanted = messages(tuple(self.messages())) if callable(messages) else messages
         if not isinstance(wanted, list | tuple):
             raise InputError(f"set_messages() takes a list of messages, not {type(wanted).__name__}")
-        found = tuple(validate_messages([_wire(message) for message in wanted])) if wanted else ()
+        found = tuple(validate_messages([wire_of(message) for message in wanted])) if wanted else ()
         self.seam.call(self._show, found)
 
     def _show(self, messages: tuple[UIMessage, ...]) -> None:
@@ -299,23 +302,7 @@ class Panel:
     def fill(self, make: Callable[[], Any]) -> None:
         """Give a chat that never held a message its first ones, before the first view is filled."""
         self.deeds.hold_greetings()
-        self.seam.spawn(self._fill(make), "the first messages")
-
-    async def _fill(self, make: Callable[[], Any]) -> None:
-        try:
-            async with _filling.setdefault(self.seam.engine, asyncio.Lock()):
-                if not self.seam.is_untouched():
-                    return
-                messages = await self.seam.ask(make)
-                found = validate_messages([_wire(message) for message in messages]) if messages else []
-                if found and self.seam.is_untouched():
-                    self.seam.chat.set_messages(found)
-        except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - a person's function
-            logger.warning("get_initial_messages failed: %s", describe(error, self.redact))
-            text = f"The first messages could not be made: {type(error).__name__}: {error}"
-            self.deeds.notices.show({"id": "initial-messages", "level": "error", "text": text})
-        finally:
-            self.deeds.release_greetings()
+        self.seam.spawn(make_first_messages(self.seam, self.deeds, make, self.redact), "the first messages")
 
     @property
     def is_settled(self) -> bool:
@@ -393,10 +380,6 @@ class Panel:
 
 def _same(before: Sequence[UIMessage], after: Sequence[UIMessage]) -> bool:
     return len(before) == len(after) and all(a is b for a, b in zip(before, after, strict=True))
-
-
-def _wire(message: Any) -> Any:
-    return message.to_wire() if isinstance(message, UIMessage) else message
 
 
 def _package_version() -> str:

@@ -8,7 +8,7 @@ from chatnb import Agent
 from chatnb.models import Reply, ScriptedModel
 from chatnb.widget import ChatWidget
 
-from .shown import quiet, ran, refund, shown, still
+from .shown import quiet, ran, refund, shown, still, until
 
 
 def agent_with_data() -> Agent:
@@ -45,6 +45,22 @@ class TestData:
             assert other == ["data-progress", "data-chart", "data-chart"]
             assert [part.type for part in view.widget.messages[-1].parts].count("data-chart") == 1
             second.close()
+
+    async def test_an_async_function(self) -> None:
+        """Section 1: `on_data` for every data part: an async function is awaited."""
+        told: list[str] = []
+
+        async def quick() -> None:
+            pass
+
+        async def tell(part: Any) -> None:
+            await quick()
+            told.append(part.type)
+
+        async with shown(agent=agent_with_data(), on_data=tell) as view:
+            await view.widget.send_message("x")
+            await until(lambda: len(told) == 3)
+            assert sorted(told) == ["data-chart", "data-chart", "data-progress"]
 
     async def test_one_that_raises_stops_nothing(self) -> None:
         """Section 1: an observer that raises is logged and stops nothing; transient data is no first chunk."""
