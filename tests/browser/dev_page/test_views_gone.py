@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.browser.dev_page.conftest import Show
+from tests.browser.dev_page.look import STATIC
 
 # Draws views one after the other, of the same kernel, uses each a little and takes it away.
 DRAW = """async times => {
@@ -54,3 +55,11 @@ def test_twenty_views(show: Show, scenario: str) -> None:
     assert after["model"] == before["model"]
     assert after["listeners"] - before["listeners"] <= 10
     assert after["nodes"] - before["nodes"] <= 100
+
+
+def test_the_bundle_is_ascii() -> None:
+    """A page keeps the bundle's text for each panel it ever showed; a sign beyond Latin-1 would double each copy."""
+    if not (STATIC / "widget.js").exists():
+        pytest.skip("The front end is not built.")
+    assert (STATIC / "widget.js").read_bytes().isascii()
+    assert (STATIC / "widget.css").read_bytes().isascii()
