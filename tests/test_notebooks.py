@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from configparser import ConfigParser
 from itertools import pairwise
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from nbclient import NotebookClient
 
 from chatnb.testing import nbval_sanitizer
 
@@ -125,3 +127,19 @@ class TestNotebooks:
 
     def test_holds_no_path_of_a_machine(self, path: Path) -> None:
         assert not re.search(r"/(home|root|Users|tmp|work|opt)/|C:\\\\", path.read_text("utf-8"))
+
+
+@pytest.mark.kernel
+class TestAgain:
+    """A reader chooses Run All Cells a second time."""
+
+    @pytest.mark.parametrize("name", ["01_first_chat", "05_your_data", "06_recovery"])
+    def test_in_the_same_kernel(self, name: str, tmp_path: Path) -> None:
+        """No cell fails over what the first run has left: chats that are open, variables, files."""
+        notebook = nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", as_version=4)
+        code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+        twice = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in [*code, *code]])
+        path = os.pathsep.join(part for part in (str(ROOT), os.environ.get("PYTHONPATH")) if part)
+        own = {"PYTHONPATH": path, "CHATNB_STORE": str(tmp_path / "chats.db"), "IPYTHONDIR": str(tmp_path / "ipython")}
+        place = {"metadata": {"path": str(ROOT / "notebooks")}}
+        NotebookClient(twice, timeout=60, resources=place).execute(env={**os.environ, **own})
