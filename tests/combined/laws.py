@@ -101,14 +101,15 @@ class Laws:
         problems = [*self._state(), *self._calls(), *self._books(), *self._inputs()]
         assert not problems, problems
         try:
-            if self.saw_offer:
-                raise LostError  # what was held runs in another order
+            if self.saw_offer or self.world.is_edited:
+                raise LostError  # what was held runs in another order; a hook has edited
             self._follow()
             problems = self.reference.agree(list(self.world.chat.messages))
         except LostError:
             problems = []
             self._resync()
         self.saw_offer = self.world.engine.offer is not None
+        self.world.is_edited = False
         if not problems:
             problems = self._branches()
         assert not problems, problems
@@ -173,7 +174,7 @@ class Laws:
                 call = part.tool_call_id
                 states.setdefault(call, set()).add(part.state)
                 text = str(getattr(part, "error_text", "") or "")
-                if part.state in ("input-streaming",):
+                if part.state == "input-streaming" and message.id != offered:
                     found.append(f"{call} is {part.state}")
                 if part.tool_name not in WRITES:
                     continue
@@ -293,6 +294,8 @@ class Laws:
             if row.id in by_input and (by_input[row.id].error or {}).get("stage") == "on_validate_messages"
             for id_ in (row.id, *(row.payload or {}).get("supersedes", ()))
         }
+        if self.refused and self.world.config.steering:
+            raise LostError  # messages that no boundary took are refused together; no row tells which
         in_tree = {node.message_id for node in inner.load_nodes("chat")}
         reference = self.reference
         former = next((t for t in turns if t.id == self.offered), None)

@@ -255,6 +255,11 @@ class ChatMachine(RuleBasedStateMachine):
     def let_hook_fail(self, hook: str) -> None:
         self.world.hook_fails = hook
 
+    @rule(hook=st.sampled_from(HOOKS))
+    def let_hook_edit(self, hook: str) -> None:
+        """A hook takes the first message off the history."""
+        self.world.hook_edits = hook
+
     @precondition(lambda self: self.world.chat.interruption is not None)
     @rule()
     def discard(self) -> None:

@@ -22,7 +22,7 @@ class TestMachine:
         run_state_machine_as_test(
             ChatMachine,
             settings=settings(
-                max_examples=12,
+                max_examples=30,
                 stateful_step_count=16,
                 derandomize=True,
                 deadline=None,

@@ -140,6 +140,8 @@ class World:
         self.refused: set[str] = set()
         self.plan: list[list[str]] = []
         self.hook_fails: str | None = None
+        self.hook_edits: str | None = None
+        self.is_edited = False
         self.hook_calls: list[tuple[str, Any]] = []
         self.made = 0
         self.chunks = 0
@@ -253,6 +255,10 @@ class World:
         if self.hook_fails == name:
             self.hook_fails = None
             raise RuntimeError(f"{name} fails")
+        if self.hook_edits == name:
+            self.hook_edits = None
+            self.is_edited = True
+            event.chat.history.slice(1)
 
     def _child_step(self, request: Any) -> Any:
         if request.messages[-1]["role"] == "tool":
