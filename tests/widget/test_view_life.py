@@ -18,7 +18,7 @@ from chatnb.models import Reply, ScriptedModel, Usage
 from chatnb.widget import ChatWidget
 from chatnb.widget.settings import check_height
 
-from .shown import PICK, Shown, quiet, refund, shown, still
+from .shown import PICK, Shown, quiet, refund, shown, still, until
 
 
 def say(view: Shown, type: str, id: str, **fields: Any) -> None:
@@ -40,10 +40,7 @@ class TestTraits:
             view.widget.observe(lambda change: told.append((change.old, change.new)), ["usage", "queue", "pending"])
             await view.widget.send_message("x")
             await quiet(view)
-            for _ in range(200):
-                if told:
-                    break
-                await asyncio.sleep(0.01)
+            await until(lambda: bool(told))
             assert [new.total.output_tokens for _, new in told if hasattr(new, "total")] == [7]
             assert all(old != new for old, new in told)
 
@@ -59,10 +56,7 @@ class TestTraits:
         async with shown("a") as view:
             mine = Mine(view.mock.chat)
             await mine.send_message("x")
-            for _ in range(200):
-                if (mine, "status", "ready") in told:
-                    break
-                await asyncio.sleep(0.01)
+            await until(lambda: (mine, "status", "ready") in told)
             mine.height = "9px"
             assert told[-2:] == [(mine, "status", "ready"), (mine, "height", "9px")]
             mine.close()

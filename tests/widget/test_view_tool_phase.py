@@ -10,7 +10,7 @@ import pytest
 from chatnb.models import Reply
 from chatnb.widget import ChatWidget
 
-from .shown import PICK, Shown, quiet, shown
+from .shown import PICK, Shown, quiet, shown, until
 
 PICKS = Reply(calls=[("pick", {})])
 SCRIPT = PICK.__class__("pick", "Pick a colour", PICK.parameters, js="export default () => 1")
@@ -164,7 +164,7 @@ class TestTheLastView:
         async with shown(Reply("a", hang=True), cancel_on_client_abort=True) as view:
             await view.hello()
             sent = view.widget.send_message("x")
-            await asyncio.sleep(0.05)
+            await until(lambda: view.widget.status == "streaming")
             if way == "close":
                 view.widget.close()
             else:
