@@ -1,24 +1,24 @@
 """Cases of widget.md, section 11, in JupyterLab and in Notebook: one notebook and one kernel for all of them.
 
-Where each case is tried (L: JupyterLab, N: Notebook, S: the served page, D: `dev_page`, which has the built panel and a
-kernel of paper, K: pytest with a fake comm or a kernel without a page):
+Where each case is tried. Each that needs a page is tried in JupyterLab and in Notebook, in the file named first, with a
+real kernel. M: marimo too (test_panel_marimo). S: the served page too. D: `dev_page` too, which has the built panel and
+a kernel of paper, for what a case asks of the page alone, in more depth. K: pytest, without a page.
 
-    C1  here LN, test_live_chat LNS        C15  test_panel_live L, K         C29  D (axe, 32 states), test_journey_a LN
-    C2  test_live_chat LNS                 C16  K, bench/page                C30  here LN, D
-    C3  test_approvals LN                  C17  K                            C31  test_branches LN
-    C4  here LN, K                         C18  here LN, D, K                C32  K
-    C5  D, K                               C19  D, K                         C33  K
-    C6  test_approvals LNS, D, K           C20  D, vitest                    C34  test_journey_a L, K
-    C7  here LN, D                         C21  D, vitest                    C35  nbval, in CI
-    C8  D, K                               C22  here LN, D                   C36  K
-    C9  K, vitest                          C23  D, test_panel_live LN        C37  K, vitest
-    C10 K                                  C24  D                            C38  here LN, K
-    C11 K, vitest                          C25  D                            C39  here LN, D
-    C12 here LN, test_live_chat LN, D      C26  test_live_chat LNS, D        C40  D, K
-    C13 test_panel_live L, test_regimes    C27  here LN, D
-    C14 K, vitest                          C28  here LN, D
-
-What a case asks of the page alone is tried in more depth, and more cheaply, in D.
+    C1  here, test_live_chat  M S    C15 test_cases_fast      K      C29 test_cases_axe        S D
+    C2  test_live_chat        S      C16 test_cases_kernel    K      C30 here                  D
+    C3  test_approvals               C17 test_cases_kernel    K      C31 test_branches
+    C4  here                  K      C18 here                 D K    C32 test_cases_kernel     K
+    C5  test_cases_kernel     D K    C19 test_cases_wire      D      C33 test_cases_kernel     M K
+    C6  test_approvals        S D K  C20 test_cases_drawn     M D    C34 test_cases_saved      K
+    C7  here                  M D    C21 test_cases_drawn     M D    C35 no page: nbval, in CI
+    C8  test_cases_wire       D K    C22 here                 M S D  C36 test_cases_kernel     K
+    C9  test_cases_wire       K      C23 test_cases_drawn     S D    C37 test_cases_wire       K
+    C10 test_cases_wire       K      C24 test_cases_drawn     D      C38 here                  M K
+    C11 test_cases_wire       K      C25 test_cases_policy    D      C39 here                  M D
+    C12 here, test_live_chat  D      C26 test_live_chat       S D    C40 test_cases_drawn      K D
+    C13 test_cases_fast,             C27 here                 M D
+        test_regimes (Lab)           C28 here                 M D
+    C14 test_cases_wire       K
 """
 
 from __future__ import annotations
