@@ -111,6 +111,10 @@ class ChatMachine(RuleBasedStateMachine):
         self.world = World(Config(concurrency, steering, compaction, auto, recovery_hook))
         self.run(self.world.begin())
         self.laws = Laws(self.world)
+        for _ in range(2):  # something to take back and to edit
+            message = self._message()
+            self.do(lambda chat, message=message: chat.send(message))
+        self.rest()
 
     # --- inputs -------------------------------------------------------------------------------------------------
 

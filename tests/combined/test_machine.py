@@ -32,6 +32,32 @@ class TestMachine:
             ),
         )
 
+    def test_a_walk(self) -> None:
+        """Each thing once, with a rest after it: the same laws, and nothing is left to chance."""
+        machine = ChatMachine()
+        machine.begin(concurrency="queue", steering=False, compaction=False, auto=True, recovery_hook=False)
+        steps = [
+            *(lambda kind=kind: machine.move(kind=kind) for kind in ("undo", "redo", "undo", "clear", "redo", "redo")),
+            lambda: machine.edit(place=2, plan=[["look"]]),
+            lambda: machine.switch(place=2),
+            lambda: machine.cut(kind="remove", place=1),
+            lambda: machine.cut(kind="rollback", place=0),
+            lambda: machine.act_regenerate(place=None, plan=[["pay", "ask"]]),
+            lambda: machine.own_action(plan=[], kind="again"),
+            lambda: machine.ask_and_decide(calls=["ship", "refund"], place=0, kinds=["edited", "reject"]),
+            lambda: machine.die(after=0.0),
+            lambda: machine.own_action(plan=[], kind="drop"),
+            lambda: machine.take_over(),
+            lambda: machine.send_twice(plan=[["slow", "slow_pay"]]),
+        ]
+        try:
+            for step in steps:
+                step()
+                machine.rest_and_reopen()
+            assert machine.laws.resyncs == 0
+        finally:
+            machine.teardown()
+
 
 class TestReference:
     """The reference is what the spec says, by hand."""
