@@ -201,6 +201,10 @@ class TestJourneyB:
         expect(approval(panel)).to_contain_text("late = len(orders)")
         panel.wait_for_status("ready")
         count = panel.articles.count()
+        # The transcript is written once a turn has settled, and what is saved is what is there then.
+        notebook.page.wait_for_function(
+            "() => [...document.querySelectorAll('.chatnb-transcript')].some(e => e.textContent.includes('Look once more'))"
+        )
         notebook.save()
         pid = next(effect["pid"] for effect in notebook.effects() if "pid" in effect)
         os.kill(pid, signal.SIGSTOP)
