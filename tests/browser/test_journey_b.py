@@ -203,7 +203,8 @@ class TestJourneyB:
         count = panel.articles.count()
         # The transcript is written once a turn has settled, and what is saved is what is there then.
         notebook.page.wait_for_function(
-            "() => [...document.querySelectorAll('.chatnb-transcript')].some(e => e.textContent.includes('Look once more'))"
+            "() => [...document.querySelectorAll('.chatnb-transcript')]"
+            ".some(e => e.textContent.includes('Look once more'))"
         )
         notebook.save()
         pid = next(effect["pid"] for effect in notebook.effects() if "pid" in effect)
