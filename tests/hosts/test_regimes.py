@@ -167,7 +167,7 @@ class TestRegimes:
         code = """
 from ipywidgets.widgets.widget import _instances
 w = _instances[%r]
-print(w.status, w.messages, w.pending, w.queue, w._snapshot, "bad" in (w._esm, w._css), w.height, w.theme,
+print(w.status, w.messages, tuple(w.pending), w.queue, w._snapshot, "bad" in (w._esm, w._css), w.height, w.theme,
       w.suggestions, w.title)
 """
         printed = front_end.run(code % page._comm_id)
