@@ -9,6 +9,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TypeVar
 
+from chatnb.runtime.async_errors import raise_in, take_back
+
 T = TypeVar("T")
 
 
@@ -66,9 +68,7 @@ def _with_alarm(seconds: float, function: Callable[[], T]) -> T:
 
 
 def _with_timer(seconds: float, function: Callable[[], T]) -> T:
-    import ctypes
-
-    thread = ctypes.c_ulong(threading.get_ident())
+    thread = threading.get_ident()
     lock = threading.Lock()
     is_inside, is_sent = True, False
 
@@ -77,7 +77,7 @@ def _with_timer(seconds: float, function: Callable[[], T]) -> T:
         with lock:
             if is_inside:
                 is_sent = True
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(_TooLongError))
+                raise_in(thread, _TooLongError)
 
     timer = threading.Timer(seconds, ring)
     timer.daemon = True
@@ -92,4 +92,4 @@ def _with_timer(seconds: float, function: Callable[[], T]) -> T:
         with lock:
             is_inside = False
             if is_sent:  # one that has not struck yet must not strike others
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, None)
+                take_back()

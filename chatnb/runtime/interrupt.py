@@ -7,7 +7,6 @@ person's Ctrl-C that comes late goes to the handler that was there before.
 
 from __future__ import annotations
 
-import ctypes
 import signal
 import threading
 import time
@@ -16,6 +15,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from chatnb.runtime.async_errors import raise_in, take_back
 from chatnb.runtime.entry import Entry
 
 if TYPE_CHECKING:
@@ -136,6 +136,7 @@ class ThreadGuard(Guard):
     def __init__(self) -> None:
         super().__init__()
         self._thread = 0
+        self._has_sent = False
 
     def run(self, entry: Entry | None, body: Callable[[Slot], None]) -> Slot:  # noqa: D102
         slot = Slot(self, entry)
@@ -157,18 +158,16 @@ class ThreadGuard(Guard):
             try:
                 with self.lock:
                     slot.inside = False
-                    _set_async_error(self._thread, None)
+                    if self._has_sent:
+                        take_back()
+                        self._has_sent = False
                 return
             except KeyboardInterrupt:
                 continue
 
     def _raise_in(self, slot: Slot) -> None:
-        _set_async_error(self._thread, KeyboardInterrupt)
-
-
-def _set_async_error(thread: int, error: type[BaseException] | None) -> None:
-    argument = None if error is None else ctypes.py_object(error)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), argument)
+        self._has_sent = True
+        raise_in(self._thread, KeyboardInterrupt)
 
 
 class SignalGuard(Guard):
