@@ -16,7 +16,7 @@ class _TakenBackError(BaseException):
 
 
 def raise_in(thread: int, error: type[BaseException]) -> bool:
-    """Raise an error in the thread with this identifier, at its next step of Python; says whether there is such a thread."""
+    """Raise an error in the thread with this identifier, at its next step; says whether there is such a thread."""
     set_error = ctypes.pythonapi.PyThreadState_SetAsyncExc
     return bool(set_error(ctypes.c_ulong(thread), ctypes.py_object(error)))
 
