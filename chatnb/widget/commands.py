@@ -101,7 +101,7 @@ class CommandDesk:
     # --- on the runtime -----------------------------------------------------------------------------------------
 
     def _take_refused(self, view: str, id: str, fields: Fields) -> None:
-        """Answer what is no valid command; one that has the id of another gets that one's answer."""
+        """Answer what is not done; one that has the id of another gets that one's answer."""
         if id not in self._answers:
             self._keep(id, fields)
         former = self._answers[id]
@@ -117,7 +117,7 @@ class CommandDesk:
         id, kind = command.id, command.type
         if kind != "hello" and command.epoch != self._deeds.epoch:
             text = "This page belongs to an earlier kernel or panel."
-            self._deeds.send_ack(command.view, id, error_ack("stale_epoch", text))
+            self._take_refused(command.view, id, error_ack("stale_epoch", text))
             return
         if id in self._answers:
             former = self._answers[id]

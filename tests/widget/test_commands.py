@@ -61,6 +61,16 @@ class TestOnce:
         page = rig.page()
         assert len(page.messages) == 10
 
+    def test_an_old_epoch_is_the_answer_for_good(self, rig: Rig) -> None:
+        """3.2: a repeated id gets the same answer and does nothing, also if it names the right epoch then."""
+        first = receive(rig, type="send", id="m1", text="hello", epoch="")
+        again = receive(rig, type="send", id="m1", text="hello")
+        assert first == again
+        assert first["error"]["code"] == "stale_epoch"
+        assert receive(rig, type="send", id="m2", text="hello")["ok"]
+        assert receive(rig, type="send", id="m2", text="hello", epoch="before")["ok"]
+        assert [name for name, *_ in rig.chat.done] == ["send"]
+
     def test_cancel_before_its_send(self, rig: Rig) -> None:
         """C8: stop before the `send` is acked, delivered in reverse: not answered, the text goes back, status ready."""
         page = rig.page()

@@ -1,5 +1,5 @@
 import { Fragment, h } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { VNode } from "preact";
 import { useApp, useCommand, useStore } from "../app";
 import { Markdown } from "../markdown/draw";
@@ -142,7 +142,8 @@ function PartView({ item, part, at, isOpen, isRunning }: { item: Item; part: Par
 function Editor({ item, onDone }: { item: Item; onDone: () => void }): VNode {
   const area = useRef<HTMLTextAreaElement>(null);
   const command = useCommand();
-  useEffect(() => {
+  // Before it is seen: a letter typed at once must not go elsewhere, nor a selection be undone.
+  useLayoutEffect(() => {
     area.current?.focus();
     area.current?.setSelectionRange(area.current.value.length, area.current.value.length);
   }, []);
